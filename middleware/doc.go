@@ -1,0 +1,32 @@
+// Package middleware holds Watermill middlewares for open messages. They know nothing of a
+// transport and compose with anyone's. Import it as hookmw, beside Watermill's own package
+// of the same name:
+//
+//	import (
+//		wmmw "github.com/ThreeDotsLabs/watermill/message/router/middleware"
+//		hookmw "github.com/watermill-envelope/envelope/middleware"
+//	)
+//
+// # Dead letters
+//
+// This is the stack to use, outermost first:
+//
+//	poison, err := wmmw.PoisonQueueWithFilter(pub, "orders.poison", hookmw.ShouldPoison)
+//	router.AddMiddleware(
+//		poison,
+//		wmmw.Retry{MaxRetries: 5, InitialInterval: time.Second, ShouldRetry: hookmw.ShouldRetry}.Middleware,
+//		hookmw.Malformed{}.Middleware,
+//	)
+//
+// What becomes of a message whose handler fails depends on the class of the error:
+//
+//	class      examples                                     retried  in the end
+//	permanent  a malformed message, envelope.Permanent(err) no       poison topic, once
+//	transient  an outage, envelope.Transient(err)           yes      nacked: it waits in the broker
+//	unknown    the handler's own errors                     yes      poison topic
+//
+// Nothing is lost when the poison topic's broker is down as well: PoisonQueue then returns
+// the error, the router nacks, and the message is delivered again. How soon is the
+// transport's business (Kafka: SubscriberConfig.NackResendSleep, 100 ms unless set; AMQP:
+// Config.Consume.NackRequeueSleep, at once unless set).
+package middleware
