@@ -27,6 +27,6 @@
 //
 // Nothing is lost when the poison topic's broker is down as well: PoisonQueue then returns
 // the error, the router nacks, and the message is delivered again. How soon is the
-// transport's business (Kafka: SubscriberConfig.NackResendSleep, 100 ms unless set; AMQP:
-// Config.Consume.NackRequeueSleep, at once unless set).
+// transport's business: Kafka waits SubscriberConfig.NackResendSleep, 100 ms unless set;
+// AMQP requeues at once.
 package middleware
