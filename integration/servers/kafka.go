@@ -140,6 +140,10 @@ func kafkaProperties(dir, addr, controller string, o KafkaOptions) []byte {
 		"share.coordinator.state.topic.replication.factor": "1",
 		"share.coordinator.state.topic.min.isr":            "1",
 		"group.initial.rebalance.delay.ms":                 "0",
+		// After a crash the controller lets the broker in again only when its old session
+		// has ended: 4 s instead of 9 s for every test that kills it.
+		"broker.session.timeout.ms":    "4000",
+		"broker.heartbeat.interval.ms": "500",
 	}
 	maps.Copy(p, o.Properties)
 	var text strings.Builder

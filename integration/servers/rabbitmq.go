@@ -132,6 +132,7 @@ func rabbitEnv(dir string, amqp, dist, names int) []string {
 	return append(os.Environ(),
 		"HOME="+in("home"), // the cookie that node and tools share
 		"LANG=C.UTF-8",
+		"RABBITMQ_LOG=-color",
 		"RABBITMQ_NODE_IP_ADDRESS=127.0.0.1",
 		"RABBITMQ_NODE_PORT="+strconv.Itoa(amqp),
 		"RABBITMQ_DIST_PORT="+strconv.Itoa(dist),
