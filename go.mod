@@ -11,6 +11,7 @@ require (
 	github.com/emmansun/base64 v0.7.0
 	github.com/google/uuid v1.6.0
 	github.com/klauspost/compress v1.20.2
+	github.com/rabbitmq/amqp091-go v1.14.0
 )
 
 require (
@@ -36,7 +37,6 @@ require (
 	github.com/oklog/ulid v1.3.1 // indirect
 	github.com/pierrec/lz4/v4 v4.1.21 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
-	github.com/rabbitmq/amqp091-go v1.14.0 // indirect
 	github.com/rcrowley/go-metrics v0.0.0-20201227073835-cf1acfcdf475 // indirect
 	github.com/sony/gobreaker v1.0.0 // indirect
 	go.opentelemetry.io/otel v1.29.0 // indirect

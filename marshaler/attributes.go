@@ -1,0 +1,170 @@
+package marshaler
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/watermill-envelope/envelope"
+)
+
+// contentType is the attribute that says what the sealed message is, not what its body is.
+const (
+	contentType     = "content_type"
+	jsonContentType = "application/json"
+	wireVersion     = "1"
+)
+
+// A list is what a prepared message has to say in attributes.
+type list struct {
+	id, source, tenant, idempotency string
+	dedupe, replay, ordering        string
+	traceparent, tracestate         string
+
+	user      int   // entries that ride beside the body: the user's, or all of a malformed message
+	userBytes int64 // of their names and values
+	malformed bool
+}
+
+// read collects the list in one pass over the metadata.
+func (w *Wire) read(prepared *message.Message) list {
+	if envelope.IsMalformed(prepared) {
+		return w.readMalformed(prepared)
+	}
+	l := list{id: prepared.UUID}
+	for name, value := range prepared.Metadata {
+		switch name {
+		case envelope.MetadataSourceID:
+			l.source = value
+		case envelope.MetadataTenantID:
+			l.tenant = value
+		case envelope.MetadataIdempotencyKey:
+			l.idempotency = value
+		case envelope.MetadataDedupeKey:
+			l.dedupe = value
+		case envelope.MetadataReplayID:
+			l.replay = value
+		case envelope.MetadataOrderingKey:
+			l.ordering = value
+		case envelope.MetadataTraceparent:
+			l.traceparent = value
+		case envelope.MetadataTracestate:
+			l.tracestate = value
+		default:
+			if !envelope.IsReserved(name) && w.native(name, value) {
+				l.user++
+				l.userBytes += int64(len(name) + len(value))
+			}
+		}
+	}
+	if !envelope.ValidTraceparent(l.traceparent) {
+		l.traceparent, l.tracestate = "", ""
+	}
+	l.tracestate = envelope.TruncateTracestate(l.tracestate)
+	return l
+}
+
+func (w *Wire) readMalformed(prepared *message.Message) list {
+	l := list{malformed: true}
+	for name, value := range prepared.Metadata {
+		if w.passedOn(name, value) {
+			l.user++
+			l.userBytes += int64(len(name) + len(value))
+		}
+	}
+	return l
+}
+
+// passedOn reports whether a metadata entry of a malformed message goes out with it: all
+// native attributes that it came with, ours too, and what was added since. What lives in
+// memory only does not, nor what a subscriber writes into the metadata of what it received.
+func (w *Wire) passedOn(name, value string) bool {
+	return w.Native != nil && !memoryOnly(name) && !subscriberFraming(name) && w.Native(name, value)
+}
+
+// idempotencyKey is the key as it is sealed, in parts.
+func (l *list) idempotencyKey() (tenant, source, key string) {
+	switch {
+	case l.idempotency != "":
+		return "", "", l.idempotency
+	case l.dedupe == "":
+		return "", "", l.id
+	case l.tenant == "":
+		return "default", l.source, l.dedupe
+	default:
+		return l.tenant, l.source, l.dedupe
+	}
+}
+
+// total returns the number of our own attributes, and the bytes of their names and values.
+func (l *list) total(tenantAlways bool) (count int, bytes int64) {
+	if l.malformed {
+		return 0, 0
+	}
+	add := func(name string, value int) {
+		if value > 0 {
+			count++
+			bytes += int64(len(name) + value)
+		}
+	}
+	add(envelope.MetadataID, len(l.id))
+	add(envelope.MetadataSourceID, len(l.source))
+	if tenantAlways && l.tenant == "" {
+		count, bytes = count+1, bytes+int64(len(envelope.MetadataTenantID))
+	}
+	add(envelope.MetadataTenantID, len(l.tenant))
+	add(envelope.MetadataVersion, len(wireVersion))
+	tenant, source, key := l.idempotencyKey()
+	idempotency := len(key)
+	if tenant != "" {
+		idempotency += len(tenant) + len(":") + len(source) + len(":")
+	}
+	add(envelope.MetadataIdempotencyKey, idempotency)
+	add(contentType, len(jsonContentType))
+	add(envelope.MetadataDedupeKey, len(l.dedupe))
+	add(envelope.MetadataReplayID, len(l.replay))
+	add(envelope.MetadataOrderingKey, len(l.ordering))
+	add(envelope.MetadataTraceparent, len(l.traceparent))
+	add(envelope.MetadataTracestate, len(l.tracestate))
+	return count, bytes
+}
+
+// attributes returns the attributes of a message in the order of the wire format.
+func (w *Wire) attributes(prepared *message.Message, l *list) []Attribute {
+	const most = 11
+	attrs := make([]Attribute, 0, most+l.user)
+	if !l.malformed {
+		add := func(name, value string) {
+			if value != "" || name == envelope.MetadataTenantID && w.TenantAlways {
+				attrs = append(attrs, Attribute{name, value})
+			}
+		}
+		add(envelope.MetadataID, l.id)
+		add(envelope.MetadataSourceID, l.source)
+		add(envelope.MetadataTenantID, l.tenant)
+		add(envelope.MetadataVersion, wireVersion)
+		tenant, source, key := l.idempotencyKey()
+		if tenant != "" {
+			key = tenant + ":" + source + ":" + key
+		}
+		add(envelope.MetadataIdempotencyKey, key)
+		add(contentType, jsonContentType)
+		add(envelope.MetadataDedupeKey, l.dedupe)
+		add(envelope.MetadataReplayID, l.replay)
+		add(envelope.MetadataOrderingKey, l.ordering)
+		add(envelope.MetadataTraceparent, l.traceparent)
+		add(envelope.MetadataTracestate, l.tracestate)
+	}
+	if l.user == 0 {
+		return attrs
+	}
+	own := len(attrs)
+	for name, value := range prepared.Metadata {
+		if l.malformed && w.passedOn(name, value) || !l.malformed && !envelope.IsReserved(name) && w.native(name, value) {
+			attrs = append(attrs, Attribute{name, value})
+		}
+	}
+	slices.SortFunc(attrs[own:], func(a, b Attribute) int { return strings.Compare(a.Name, b.Name) })
+	return attrs
+}
