@@ -1,18 +1,251 @@
 package envelope
 
-// ParseWire parses one message and verifies its size and digest.
-func ParseWire(data []byte) (*Envelope, error) { panic("todo") }
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+)
 
-// ParseWireInto is ParseWire with Body decoded into the spare room of dst.
-func ParseWireInto(dst []byte, data []byte) (*Envelope, error) { panic("todo") }
+// ParseWire parses one message, the JSON object of the wire format, and verifies the size
+// and the digest of its body. The result does not refer to data.
+//
+// Headers are as they were read, in that order; of a repeated name there is one, in the
+// first place and with the last value. Metadata has no reserved names, whatever was written.
+// Unknown has the members that are not known, as they were read. ReceivedAt is in UTC. An
+// inline body that is empty is not nil.
+//
+// The error is an [*Error] with the code, and the field where it has one, of the first check
+// that failed, in the order of the wire format. Any bytes may be parsed: what a message can
+// cost is bounded by its length.
+func ParseWire(data []byte) (*Envelope, error) { return ParseWireInto(nil, data) }
 
-// AppendWire appends the wire form of e to dst.
-func (e *Envelope) AppendWire(dst []byte) ([]byte, error) { panic("todo") }
+// ParseWireInto is ParseWire with Body decoded into the spare room of dst, the part between
+// its length and its capacity, when it fits there; else it is new memory as with ParseWire.
+// dst must not overlap data. On an error the spare room may have been written to.
+//
+// A loop that is done with each Body before it parses the next message needs one buffer:
+//
+//	e, err := envelope.ParseWireInto(buf[:0], data)
+//	...
+//	buf = e.Body
+func ParseWireInto(dst []byte, data []byte) (*Envelope, error) {
+	var p parser
+	body, err := p.read(dst, data)
+	if err != nil {
+		return nil, err
+	}
+	return p.envelope(body), nil
+}
 
-// appendWire appends f; parse fills f from data, decoding the body into the spare room of dst.
-func (f *fields) appendWire(dst []byte, escapeNoncharacters bool) ([]byte, error) { panic("todo") }
+// AppendWire appends the wire form of e to dst: the JSON object of the wire format, version
+// 1, body last. On an error it returns dst as it was.
+//
+//   - An empty ID is minted, a UUIDv7, and set in e, so that a second attempt writes the same.
+//   - A zero ReceivedAt is now, an empty Verification is skipped, an empty IdempotencyKey is
+//     computed, and so are Size and SHA256 of a Body.
+//   - Headers are written by the rules of [ForwardHeaders] without its caps: lower-case
+//     names, no never-forwarded names, values of a repeated name joined.
+//   - A Traceparent that is not valid is written as null, and Tracestate with it.
+//   - Metadata is written sorted by name, without reserved names.
+//   - With a Claim and no Body, Size and SHA256 are written as they are. With both, the claim
+//     is written if SHA256 is the body's digest.
+//
+// The error is an [*Error], with [CodeInvalidField] and the name of the wire's member that
+// cannot be written: a string that is not UTF-8; received_at, out of 64 bits of
+// milliseconds; claim, not a reference or beside a body with another digest; sha256, not a
+// digest beside a claim; size, negative; unknown, not one JSON object without members that
+// are known. Or it is [CodeTenantMismatch]: the claim is another tenant's.
+//
+// It does not allocate when dst has room, ID is set, there is no Metadata over 16 entries
+// and Headers are as they will be written (at most 32, else it may).
+func (e *Envelope) AppendWire(dst []byte) ([]byte, error) {
+	if e.ID == "" {
+		e.ID = NewID()
+	}
+	var f fields
+	if err := f.fromEnvelope(e); err != nil {
+		return dst, err
+	}
+	return f.appendWire(dst, false)
+}
 
-// wireSize is the exact length that appendWire appends, with the body inline, or for f.claim when set.
-func (f *fields) wireSize(escapeNoncharacters bool) int64 { panic("todo") }
+// MarshalJSON returns the wire form, body included, as [Envelope.AppendWire] writes it; but
+// an empty ID is an error, as there would be no way to tell the caller which one was minted.
+// Note that [encoding/json.Marshal] escapes < > & in what it is given.
+func (e Envelope) MarshalJSON() ([]byte, error) {
+	var f fields
+	if err := f.fromEnvelope(&e); err != nil {
+		return nil, err
+	}
+	return f.appendWire(nil, false)
+}
 
-func (f *fields) parse(dst, data []byte) error { panic("todo") }
+// UnmarshalJSON sets e to the message in data, with all checks of [ParseWire]. null is not a
+// message.
+func (e *Envelope) UnmarshalJSON(data []byte) error {
+	parsed, err := ParseWire(data)
+	if err != nil {
+		return err
+	}
+	*e = *parsed
+	return nil
+}
+
+var (
+	errTime        = errors.New("not within 64 bits of Unix milliseconds")
+	errClaimDigest = errors.New("SHA256 is not the digest of Body, which is beside the claim")
+	errUnknown     = errors.New("not one JSON object without members of the wire format")
+)
+
+// fromEnvelope sets f to what is written for e.
+func (f *fields) fromEnvelope(e *Envelope) error {
+	*f = fields{
+		id: e.ID, sourceID: e.SourceID, tenantID: e.TenantID,
+		contentType: e.ContentType,
+		dedupeKey:   e.DedupeKey, replayID: e.ReplayID,
+		idempotencyKey: e.IdempotencyKey,
+		verification:   e.Verification,
+		traceparent:    e.Traceparent, tracestate: e.Tracestate,
+		instance: e.Instance, region: e.Region,
+		orderingKey: e.OrderingKey,
+		unknown:     view(e.Unknown),
+		size:        e.Size,
+		sha256:      e.SHA256,
+		claim:       e.Claim,
+		body:        e.Body,
+		headerList:  e.Headers,
+		metadataMap: e.Metadata,
+	}
+	at := e.ReceivedAt
+	if at.IsZero() {
+		at = time.Now()
+	}
+	f.receivedAt = at.UnixMilli()
+	if time.UnixMilli(f.receivedAt).Unix() != at.Unix() { // it wraps around
+		return invalidField("received_at", errTime)
+	}
+	if f.unknown != "" && !validUnknown(f.unknown) {
+		return invalidField("unknown", errUnknown)
+	}
+	if f.claim != "" && len(f.body) > 0 {
+		digest := sha256.Sum256(f.body)
+		var text [2 * sha256.Size]byte
+		hex.Encode(text[:], digest[:])
+		if f.sha256 != string(text[:]) {
+			return invalidField("claim", errClaimDigest)
+		}
+		f.size = int64(len(f.body))
+	}
+	return nil
+}
+
+// inlineHeaders is how many headers are in one allocation with their Envelope.
+const inlineHeaders = 16
+
+// envelope returns the message with its body.
+func (p *parser) envelope(body []byte) *Envelope {
+	headers, headersLen := measure(p.objectText(memberHeaders))
+	_, metadataLen := measure(p.objectText(memberMetadata))
+	var e *Envelope
+	switch {
+	case headers == 0:
+		e = new(Envelope)
+	case headers <= inlineHeaders:
+		both := new(struct {
+			Envelope
+			headers [inlineHeaders]Header
+		})
+		e = &both.Envelope
+		e.Headers = both.headers[:0:headers]
+	default:
+		e = new(Envelope)
+		e.Headers = make([]Header, 0, headers)
+	}
+	a := arena(make([]byte, 0, p.stringsLen()+headersLen+metadataLen))
+	var f fields
+	p.strings(&a, &f)
+	e.ID, e.SourceID, e.TenantID = f.id, f.sourceID, f.tenantID
+	e.ReceivedAt = time.UnixMilli(p.receivedAt).UTC()
+	e.ContentType = f.contentType
+	e.Body, e.Size = body, p.size
+	e.DedupeKey, e.ReplayID = f.dedupeKey, f.replayID
+	e.IdempotencyKey = f.idempotencyKey
+	e.Verification = Verification{f.verification.Status, p.flagged}
+	e.Traceparent, e.Tracestate = f.traceparent, f.tracestate
+	e.Instance, e.Region = f.instance, f.region
+	e.OrderingKey = f.orderingKey
+	e.Claim, e.SHA256 = f.claim, f.sha256
+	for it := iterate(p.objectText(memberHeaders)); it.next(); {
+		e.Headers = append(e.Headers, Header{a.string(it.name), a.string(it.str)})
+	}
+	e.Headers = lastValues(e.Headers)
+	for it := iterate(p.objectText(memberMetadata)); it.next(); {
+		if name := a.string(it.name); !IsReserved(name) {
+			if e.Metadata == nil {
+				e.Metadata = make(map[string]string)
+			}
+			e.Metadata[name] = a.string(it.str)
+		}
+	}
+	if n := p.unknownTextLen(); n > 0 {
+		e.Unknown = p.appendUnknown(make([]byte, 0, n))
+	}
+	return e
+}
+
+// measure counts the members of an object of strings, and the length of their names and values.
+func measure(text string) (count, size int) {
+	for it := iterate(text); it.next(); {
+		count++
+		size += it.name.len() + it.str.len()
+	}
+	return count, size
+}
+
+// lastValues leaves one header of each name: the first, with the value of the last.
+func lastValues(headers []Header) []Header {
+	if len(headers) <= indexFrom {
+		kept := headers[:0]
+	next:
+		for _, h := range headers {
+			for i := range kept {
+				if kept[i].Name == h.Name {
+					kept[i].Value = h.Value
+					continue next
+				}
+			}
+			kept = append(kept, h)
+		}
+		return kept
+	}
+	// The headers by name, those of one name in their order: a walk over the names would be
+	// quadratic, and a map would take more memory than the headers.
+	order := make([]int32, len(headers))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		return strings.Compare(headers[a].Name, headers[b].Name)
+	})
+	repeats := order[:0] // written behind where order is read
+	for i := 0; i < len(order); {
+		first := &headers[order[i]]
+		for i++; i < len(order) && headers[order[i]].Name == first.Name; i++ {
+			first.Value = headers[order[i]].Value
+			repeats = append(repeats, order[i])
+		}
+	}
+	slices.Sort(repeats)
+	kept := headers[:0]
+	for i, h := range headers {
+		if len(repeats) > 0 && repeats[0] == int32(i) {
+			repeats = repeats[1:]
+			continue
+		}
+		kept = append(kept, h)
+	}
+	return kept
+}

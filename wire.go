@@ -1,13 +1,17 @@
 package envelope
 
-// fields is one message between its wire text and its Go forms. Both forms are built from
-// it: [Envelope] and the open message. Strings and slices may alias what they came from.
+// fields is one message between its wire text and its Go forms. Both forms are made from it:
+// [Envelope] and the open message.
+//
+// On reading (parse) its strings share one allocation that nothing else refers to, and the
+// body is its own or lies in the caller's buffer. On writing (appendWire, wireSize) strings
+// and slices are only read.
 type fields struct {
 	id, sourceID, tenantID  string
 	receivedAt              int64 // Unix milliseconds
 	contentType             string
 	dedupeKey, replayID     string
-	idempotencyKey          string
+	idempotencyKey          string // "" is computed on writing
 	verification            Verification
 	headers                 string // JSON object text in wire order; "" is {}
 	traceparent, tracestate string
@@ -16,7 +20,95 @@ type fields struct {
 	metadata                string // text of the watermill_metadata object; "" is none
 	unknown                 string // unknown members as JSON object text; "" is none
 	size                    int64  // of the body; on writing only used beside a claim
-	sha256                  string // 64 lower-case hex digits, or "" when absent
+	sha256                  string // 64 lower-case hex digits, or "" when absent; on writing only used beside a claim
 	claim                   string // "" is the inline form
-	body                    []byte
+	body                    []byte // on writing only used without a claim
+
+	// Headers and metadata of an Envelope, which appendWire writes instead of the texts
+	// when they are not nil. See appendHeaders and appendMetadata for the rules.
+	headerList  []Header
+	metadataMap map[string]string
+}
+
+// The members that are known, in the order in which they are written.
+const (
+	memberV = iota
+	memberID
+	memberSourceID
+	memberTenantID
+	memberReceivedAt
+	memberContentType
+	memberSize
+	memberDedupeKey
+	memberReplayID
+	memberIdempotencyKey
+	memberVerification
+	memberHeaders
+	memberTraceparent
+	memberTracestate
+	memberInstance
+	memberRegion
+	memberOrderingKey
+	memberMetadata
+	memberSHA256
+	memberClaim
+	memberBody
+
+	memberCount
+	memberUnknown = -1
+)
+
+var memberNames = [memberCount]string{
+	"v", "id", "source_id", "tenant_id", "received_at", "content_type", "size", "dedupe_key",
+	"replay_id", "idempotency_key", "verification", "headers", "traceparent", "tracestate",
+	"instance", "region", "ordering_key", "watermill_metadata", "sha256", "claim", "body_base64",
+}
+
+// memberOf returns the member with that name, which is compared byte for byte.
+func memberOf(name string) int {
+	switch name {
+	case "v":
+		return memberV
+	case "id":
+		return memberID
+	case "source_id":
+		return memberSourceID
+	case "tenant_id":
+		return memberTenantID
+	case "received_at":
+		return memberReceivedAt
+	case "content_type":
+		return memberContentType
+	case "size":
+		return memberSize
+	case "dedupe_key":
+		return memberDedupeKey
+	case "replay_id":
+		return memberReplayID
+	case "idempotency_key":
+		return memberIdempotencyKey
+	case "verification":
+		return memberVerification
+	case "headers":
+		return memberHeaders
+	case "traceparent":
+		return memberTraceparent
+	case "tracestate":
+		return memberTracestate
+	case "instance":
+		return memberInstance
+	case "region":
+		return memberRegion
+	case "ordering_key":
+		return memberOrderingKey
+	case "watermill_metadata":
+		return memberMetadata
+	case "sha256":
+		return memberSHA256
+	case "claim":
+		return memberClaim
+	case "body_base64":
+		return memberBody
+	}
+	return memberUnknown
 }

@@ -1,0 +1,472 @@
+package envelope
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// parse fills f from data, the wire form of one message, with all checks of reading, in
+// their order. The body is decoded into the spare room of dst when it fits there
+// (f.body then begins at dst's end), else into new memory; it is not nil in the inline form,
+// and nil in the claim form. Nothing in f refers to data.
+//
+// headers, metadata and unknown are the texts that were read, "" when they have no members.
+// metadata may hold reserved names. The members in unknown are as they were read, a repeated
+// one as often as it was, without the space between members.
+//
+// The error is an [*Error]. The spare room of dst may then have been written to.
+func (f *fields) parse(dst, data []byte) error {
+	var p parser
+	body, err := p.read(dst, data)
+	if err != nil {
+		return err
+	}
+	*f = fields{
+		receivedAt:   p.receivedAt,
+		verification: Verification{Flagged: p.flagged},
+		size:         p.size,
+		body:         body,
+	}
+	a := arena(make([]byte, 0, p.stringsLen()+p.textLen(memberHeaders)+p.textLen(memberMetadata)+p.unknownTextLen()))
+	p.strings(&a, f)
+	f.headers = a.text(p.objectText(memberHeaders))
+	f.metadata = a.text(p.objectText(memberMetadata))
+	if n := p.unknownTextLen(); n > 0 {
+		start := len(a)
+		a = p.appendUnknown(a)
+		f.unknown = view(a[start:])
+	}
+	return nil
+}
+
+// A parser walks over a wire form once and knows where its members are.
+type parser struct {
+	text    string
+	members [memberCount]value // the last one of each name
+
+	// The runs of unknown members: text that can be copied as it is. When there are more
+	// than fit, the text is walked over again.
+	unknown     [4]span
+	unknownRuns int
+	unknownLen  int // of the runs, with a comma behind each
+
+	// trusted is set while the end of the text of body_base64 is a guess: the next quote.
+	// The guess was right if the text is base64, which has no '\' before a quote.
+	trusted bool
+
+	// What the checks have found.
+	receivedAt, size int64
+	status           rawString
+	flagged          bool
+}
+
+// A span is a part of the text.
+type span struct{ start, end int }
+
+// A value is a member's value. The span of a string is what is between the quotes.
+type value struct {
+	span
+	kind    byte // the first byte of its text, or 0 when there is none
+	escaped bool
+}
+
+func (p *parser) raw(member int) rawString {
+	v := p.members[member]
+	return rawString{p.text[v.start:v.end], v.escaped}
+}
+
+// read walks over data, does all the checks, and returns the body.
+func (p *parser) read(dst, data []byte) ([]byte, error) {
+	p.text = view(data)
+	body, err := p.check(dst, data, true)
+	if err != nil && p.trusted {
+		*p = parser{text: p.text}
+		body, err = p.check(dst, data, false)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return body, nil
+}
+
+var (
+	errMissing     = errors.New("missing")
+	errNotString   = errors.New("not a string")
+	errNotInteger  = errors.New("not an integer of 64 bits")
+	errNotStrings  = errors.New("not an object of strings")
+	errNotBase64   = errors.New("not canonical base64 with padding")
+	errNoBody      = errors.New("neither body_base64 nor claim")
+	errBothBodies  = errors.New("both body_base64 and claim")
+	errOtherDigest = errors.New("the body has another sha256")
+	errVersion     = errors.New("not an integer, or not a version that is read (1 to 2)")
+	errVerified    = errors.New("not an object with a non-empty status and a boolean flagged")
+	errOtherTenant = errors.New("the claim is another tenant's")
+)
+
+func (p *parser) check(dst, data []byte, trust bool) ([]byte, error) {
+	end := p.scan(trust)
+	if end < 0 {
+		return nil, &Error{Code: CodeInvalidJSON, Err: fmt.Errorf("at byte %d of %d", ^end, len(data))}
+	}
+	if p.text[skipSpace(p.text, 0)] != '{' {
+		return nil, &Error{Code: CodeNotAnObject}
+	}
+	version, ok := p.integer(memberV)
+	if !ok || version < MinVersion || version > MaxVersion {
+		return nil, &Error{Code: CodeUnsupportedVersion, Err: errVersion}
+	}
+	if field, err := p.checkFields(); err != nil {
+		return nil, invalidField(memberNames[field], err)
+	}
+	return p.readBody(dst, data)
+}
+
+// integer returns the value of a member that is a plain integer.
+func (p *parser) integer(member int) (int64, bool) {
+	v := p.members[member]
+	if c := v.kind; c != '-' && (c < '0' || c > '9') {
+		return 0, false
+	}
+	return parseInteger(p.text[v.start:v.end])
+}
+
+// checkFields does the checks from id to verification, and returns the member at fault.
+func (p *parser) checkFields() (int, error) {
+	var ok bool
+	if err := p.checkString(memberID); err != nil {
+		return memberID, err
+	}
+	if p.raw(memberID).text == "" {
+		return memberID, errEmpty
+	}
+	if err := p.checkString(memberSourceID); err != nil {
+		return memberSourceID, err
+	}
+	if p.receivedAt, ok = p.integer(memberReceivedAt); !ok {
+		return memberReceivedAt, errNotInteger
+	}
+	if p.size, ok = p.integer(memberSize); !ok {
+		return memberSize, errNotInteger
+	}
+	if p.size < 0 {
+		return memberSize, errNegative
+	}
+	for _, member := range [...]int{
+		memberTenantID, memberContentType, memberDedupeKey, memberReplayID, memberIdempotencyKey,
+		memberTraceparent, memberTracestate, memberInstance, memberRegion,
+	} {
+		if c := p.members[member].kind; c != '"' && !absent(c) {
+			return member, errNotString
+		}
+	}
+	if c := p.members[memberHeaders].kind; !absent(c) && (c != '{' || !onlyStrings(p.raw(memberHeaders).text)) {
+		return memberHeaders, errNotStrings
+	}
+	if c := p.members[memberSHA256].kind; !absent(c) {
+		if _, ok := p.digest(); !ok {
+			return memberSHA256, errDigest
+		}
+	}
+	if c := p.members[memberVerification].kind; !absent(c) && (c != '{' || !p.readVerification()) {
+		return memberVerification, errVerified
+	}
+	return 0, nil
+}
+
+func (p *parser) checkString(member int) error {
+	switch p.members[member].kind {
+	case '"':
+		return nil
+	case 0:
+		return errMissing
+	}
+	return errNotString
+}
+
+// absent reports whether a member is not there or null.
+func absent(kind byte) bool { return kind == 0 || kind == 'n' }
+
+// digest returns the value of sha256.
+func (p *parser) digest() (sum [sha256.Size]byte, ok bool) {
+	r := p.raw(memberSHA256)
+	var room [2 * sha256.Size]byte
+	if p.members[memberSHA256].kind != '"' || r.len() != len(room) {
+		return sum, false
+	}
+	text := r.append(room[:0])
+	if !lowerHex(view(text)) {
+		return sum, false
+	}
+	_, err := hex.Decode(sum[:], text)
+	return sum, err == nil
+}
+
+func (p *parser) readVerification() bool {
+	status, flagged := false, false
+	for it := iterate(p.raw(memberVerification).text); it.next(); {
+		switch {
+		case it.name.is("status"):
+			status = it.isString && it.str.text != ""
+			p.status = it.str
+		case it.name.is("flagged"):
+			flagged = it.value == "true" || it.value == "false"
+			p.flagged = it.value == "true"
+		}
+	}
+	return status && flagged
+}
+
+// readBody does the checks from body_base64 on.
+func (p *parser) readBody(dst, data []byte) ([]byte, error) {
+	inline, claim := p.members[memberBody], p.members[memberClaim]
+	switch {
+	case absent(inline.kind) && absent(claim.kind):
+		return nil, &Error{Code: CodeMissingBody, Err: errNoBody}
+	case absent(inline.kind):
+		return nil, p.checkClaim()
+	case !absent(claim.kind):
+		return nil, &Error{Code: CodeAmbiguousBody, Err: errBothBodies}
+	case inline.kind != '"':
+		return nil, &Error{Code: CodeInvalidBodyBase64, Err: errNotString}
+	}
+	n, ok := decodedRawLen(p.raw(memberBody))
+	if !ok {
+		return nil, &Error{Code: CodeInvalidBodyBase64, Err: errNotBase64}
+	}
+	body := dst[len(dst):]
+	if cap(body) < n || body == nil {
+		body = make([]byte, n)
+	}
+	body = body[:n]
+	if !decodeRawBase64(body, data[inline.start:inline.end], inline.escaped) {
+		return nil, &Error{Code: CodeInvalidBodyBase64, Err: errNotBase64}
+	}
+	if int64(n) != p.size {
+		return nil, &Error{Code: CodeSizeMismatch, Err: fmt.Errorf("size is %d, the body has %d bytes", p.size, n)}
+	}
+	if !absent(p.members[memberSHA256].kind) {
+		if sum, _ := p.digest(); sum != sha256.Sum256(body) {
+			return nil, &Error{Code: CodeIntegrity, Err: errOtherDigest}
+		}
+	}
+	return body, nil
+}
+
+func (p *parser) checkClaim() error {
+	r := p.raw(memberClaim)
+	var room [maxRef]byte
+	if p.members[memberClaim].kind != '"' || r.len() > len(room) {
+		return invalidField("claim", errNotRef)
+	}
+	tenant, ok := refTenant(view(r.append(room[:0])))
+	if !ok {
+		return invalidField("claim", errNotRef)
+	}
+	if absent(p.members[memberSHA256].kind) {
+		return invalidField("sha256", errMissing)
+	}
+	if p.members[memberTenantID].kind == '"' {
+		r := p.raw(memberTenantID)
+		var room [64]byte
+		if r.len() > len(room) || view(r.append(room[:0])) != tenant {
+			return &Error{Code: CodeTenantMismatch, Err: errOtherTenant}
+		}
+	}
+	return nil
+}
+
+// scan walks over the text and finds its members. With trust it takes the next quote for
+// the end of a body; a caller that finds anything wrong with the message scans again
+// without.
+func (p *parser) scan(trust bool) int {
+	s := p.text
+	i := skipSpace(s, 0)
+	if i == len(s) || s[i] != '{' {
+		return scanText(s)
+	}
+	i = skipSpace(s, i+1)
+	if i < len(s) && s[i] == '}' {
+		return scanEnd(s, i+1)
+	}
+	for {
+		start := i
+		if i == len(s) || s[i] != '"' {
+			return ^i
+		}
+		var escaped bool
+		if i, escaped = scanString(s, i); i < 0 {
+			return i
+		}
+		member := rawString{s[start+1 : i-1], escaped}.member()
+		if i = scanColon(s, i); i < 0 {
+			return i
+		}
+		if i == len(s) {
+			return ^i
+		}
+		v := value{span: span{i, i}, kind: s[i]}
+		switch {
+		case v.kind != '"':
+			i = scanValue(s, i, 1)
+			v.end = i
+		case member == memberBody && trust:
+			n := strings.IndexByte(s[i+1:], '"')
+			if n < 0 || p.trusted {
+				p.trusted = true
+				return ^len(s)
+			}
+			p.trusted = true
+			v.start, v.end = i+1, i+1+n
+			i = v.end + 1
+		default:
+			i, v.escaped = scanString(s, i)
+			v.start, v.end = v.start+1, i-1
+		}
+		if i < 0 {
+			return i
+		}
+		if member == memberUnknown {
+			p.addUnknown(span{start, i})
+		} else {
+			p.members[member] = v
+		}
+		i = skipSpace(s, i)
+		switch {
+		case i < len(s) && s[i] == ',':
+			i = skipSpace(s, i+1)
+		case i < len(s) && s[i] == '}':
+			return scanEnd(s, i+1)
+		default:
+			return ^i
+		}
+	}
+}
+
+// scanEnd checks that only space is left.
+func scanEnd(s string, i int) int {
+	if i = skipSpace(s, i); i < len(s) {
+		return ^i
+	}
+	return i
+}
+
+// addUnknown notes an unknown member, as a part of the run before it when there is nothing
+// but a comma between them.
+func (p *parser) addUnknown(s span) {
+	if n := p.unknownRuns; 0 < n && n <= len(p.unknown) && p.unknown[n-1].end+1 == s.start {
+		p.unknown[n-1].end = s.end
+		p.unknownLen += len(`,`) + s.end - s.start
+		return
+	}
+	if p.unknownRuns < len(p.unknown) {
+		p.unknown[p.unknownRuns] = s
+	}
+	p.unknownRuns++
+	p.unknownLen += s.end - s.start + len(`,`)
+}
+
+// unknownTextLen is the length of what appendUnknown appends.
+func (p *parser) unknownTextLen() int {
+	if p.unknownRuns == 0 {
+		return 0
+	}
+	return p.unknownLen + len(`{}`) - len(`,`)
+}
+
+// appendUnknown appends the unknown members as a JSON object.
+func (p *parser) appendUnknown(dst []byte) []byte {
+	dst = append(dst, '{')
+	if p.unknownRuns <= len(p.unknown) {
+		for _, run := range p.unknown[:p.unknownRuns] {
+			dst = append(dst, p.text[run.start:run.end]...)
+			dst = append(dst, ',')
+		}
+	} else {
+		for it := iterate(p.text); it.next(); {
+			if it.name.member() == memberUnknown {
+				dst = append(dst, p.text[it.start:it.i]...)
+				dst = append(dst, ',')
+			}
+		}
+	}
+	dst[len(dst)-1] = '}'
+	return dst
+}
+
+// The string members that are copied as they are, with verification's status beside them.
+var stringMembers = [...]int{
+	memberID, memberSourceID, memberTenantID, memberContentType, memberDedupeKey, memberReplayID,
+	memberIdempotencyKey, memberTraceparent, memberTracestate, memberInstance, memberRegion,
+	memberOrderingKey, memberSHA256, memberClaim,
+}
+
+// stringsLen is the length of all strings that the method strings copies.
+func (p *parser) stringsLen() int {
+	n := p.status.len()
+	for _, member := range stringMembers {
+		if p.members[member].kind == '"' {
+			n += p.raw(member).len()
+		}
+	}
+	return n
+}
+
+// strings copies the strings to f.
+func (p *parser) strings(a *arena, f *fields) {
+	get := func(member int) string {
+		if p.members[member].kind != '"' {
+			return ""
+		}
+		return a.string(p.raw(member))
+	}
+	f.id = get(memberID)
+	f.sourceID = get(memberSourceID)
+	f.tenantID = get(memberTenantID)
+	f.contentType = get(memberContentType)
+	f.dedupeKey = get(memberDedupeKey)
+	f.replayID = get(memberReplayID)
+	f.idempotencyKey = get(memberIdempotencyKey)
+	f.verification.Status = VerificationStatus(a.string(p.status))
+	f.traceparent = get(memberTraceparent)
+	f.tracestate = get(memberTracestate)
+	f.instance = get(memberInstance)
+	f.region = get(memberRegion)
+	f.orderingKey = get(memberOrderingKey)
+	f.sha256 = get(memberSHA256)
+	f.claim = get(memberClaim)
+}
+
+// objectText returns the text of headers or watermill_metadata: "" when it has no members or
+// is not what it should be.
+func (p *parser) objectText(member int) string {
+	v := p.members[member]
+	if v.kind != '{' {
+		return ""
+	}
+	text := p.text[v.start:v.end]
+	if member == memberMetadata && !onlyStrings(text) || objectInside(text) == "" {
+		return ""
+	}
+	return text
+}
+
+func (p *parser) textLen(member int) int { return len(p.objectText(member)) }
+
+// An arena is memory for strings that are made together. It must not grow: its capacity is
+// all that it will hold.
+type arena []byte
+
+func (a *arena) text(s string) string {
+	start := len(*a)
+	*a = append(*a, s...)
+	return view((*a)[start:])
+}
+
+func (a *arena) string(r rawString) string {
+	start := len(*a)
+	*a = r.append(*a)
+	return view((*a)[start:])
+}

@@ -1,0 +1,256 @@
+package envelope
+
+import (
+	"math/bits"
+	"strings"
+	"unicode/utf8"
+)
+
+// The functions of this file walk over JSON text (RFC 8259), stricter than encoding/json:
+// text that is not UTF-8, half a surrogate pair, a number beyond the range of a double and
+// nesting deeper than maxDepth are malformed.
+//
+// They return the index behind what they walked over. When that is malformed they return the
+// complement of the index at fault, which is negative.
+
+// maxDepth is how deep objects and arrays may nest, the outermost being the first.
+const maxDepth = 127
+
+func skipSpace(s string, i int) int {
+	for i < len(s) && (s[i] == ' ' || s[i] == '\n' || s[i] == '\r' || s[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+// scanText walks over one JSON text with the space around it.
+func scanText(s string) int {
+	end := scanValue(s, skipSpace(s, 0), 0)
+	if end < 0 {
+		return end
+	}
+	if end = skipSpace(s, end); end < len(s) {
+		return ^end
+	}
+	return end
+}
+
+// scanValue walks over the value that starts at s[i], inside depth objects and arrays.
+func scanValue(s string, i, depth int) int {
+	var objects [maxDepth/64 + 1]uint64 // bit d is set: what is open at depth d is an object
+	open := depth
+	for {
+		if i >= len(s) {
+			return ^len(s)
+		}
+		switch c := s[i]; c {
+		case '{', '[':
+			if open == maxDepth {
+				return ^i
+			}
+			open++
+			i = skipSpace(s, i+1)
+			isObject := c == '{'
+			if i < len(s) && s[i] == c+2 { // the closing bracket
+				i++
+				open--
+				break
+			}
+			if isObject {
+				objects[open/64] |= 1 << (open % 64)
+				if i = scanName(s, i); i < 0 {
+					return i
+				}
+			} else {
+				objects[open/64] &^= 1 << (open % 64)
+			}
+			continue
+		case '"':
+			if i, _ = scanString(s, i); i < 0 {
+				return i
+			}
+		case 't':
+			i = scanLiteral(s, i, "true")
+		case 'f':
+			i = scanLiteral(s, i, "false")
+		case 'n':
+			i = scanLiteral(s, i, "null")
+		default:
+			i = scanNumber(s, i)
+		}
+		if i < 0 {
+			return i
+		}
+
+		// A value has ended. What is around it goes on or ends as well.
+		for {
+			if open == depth {
+				return i
+			}
+			if i = skipSpace(s, i); i == len(s) {
+				return ^i
+			}
+			isObject := objects[open/64]>>(open%64)&1 == 1
+			if s[i] == ',' {
+				i = skipSpace(s, i+1)
+				if isObject {
+					if i = scanName(s, i); i < 0 {
+						return i
+					}
+				}
+				break
+			}
+			if isObject && s[i] != '}' || !isObject && s[i] != ']' {
+				return ^i
+			}
+			i++
+			open--
+		}
+	}
+}
+
+// scanName walks over a member name, the colon and the space behind it.
+func scanName(s string, i int) int {
+	if i >= len(s) || s[i] != '"' {
+		return ^min(i, len(s))
+	}
+	if i, _ = scanString(s, i); i < 0 {
+		return i
+	}
+	return scanColon(s, i)
+}
+
+func scanColon(s string, i int) int {
+	if i = skipSpace(s, i); i == len(s) || s[i] != ':' {
+		return ^i
+	}
+	return skipSpace(s, i+1)
+}
+
+func scanLiteral(s string, i int, literal string) int {
+	if !strings.HasPrefix(s[i:], literal) {
+		return ^i
+	}
+	return i + len(literal)
+}
+
+// scanString walks over the string whose opening quote is s[i].
+func scanString(s string, i int) (end int, escaped bool) {
+	i++
+	start, ascii := i, true
+	for {
+		n, plain := plainPrefix(s[i:])
+		ascii = ascii && plain
+		i += n
+		switch {
+		case i == len(s):
+			return ^i, false
+		case s[i] == '"':
+			if !ascii && !utf8.ValidString(s[start:i]) {
+				return ^(start + invalidUTF8(s[start:i])), false
+			}
+			return i + 1, escaped
+		case s[i] == '\\':
+			escaped = true
+			if i = scanEscape(s, i); i < 0 {
+				return i, false
+			}
+		default: // a control character
+			return ^i, false
+		}
+	}
+}
+
+// scanEscape walks over the escape sequence that starts at s[i], both halves of a
+// surrogate pair.
+func scanEscape(s string, i int) int {
+	if i+1 == len(s) {
+		return ^len(s)
+	}
+	switch s[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		r := hex4(s, i+2)
+		switch {
+		case r < 0 || 0xdc00 <= r && r < 0xe000:
+			return ^i
+		case r < 0xd800 || 0xe000 <= r:
+			return i + 6
+		}
+		if !strings.HasPrefix(s[i+6:], `\u`) {
+			return ^i
+		}
+		if low := hex4(s, i+8); low < 0xdc00 || 0xe000 <= low {
+			return ^i
+		}
+		return i + 12
+	}
+	return ^i
+}
+
+// hex4 is the number that the four hex digits at s[i] write, or -1.
+func hex4(s string, i int) rune {
+	if len(s)-i < 4 {
+		return -1
+	}
+	var r rune
+	for _, c := range []byte(s[i : i+4]) {
+		switch {
+		case '0' <= c && c <= '9':
+			r = r<<4 | rune(c-'0')
+		case 'a' <= c && c <= 'f':
+			r = r<<4 | rune(c-'a'+10)
+		case 'A' <= c && c <= 'F':
+			r = r<<4 | rune(c-'A'+10)
+		default:
+			return -1
+		}
+	}
+	return r
+}
+
+// plainPrefix returns the length of the longest prefix of s without control characters
+// (below 0x20), '"' and '\', and whether that prefix is ASCII.
+func plainPrefix(s string) (n int, ascii bool) {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x80 * ones
+	)
+	var seen uint64 // all bytes of the prefix, ored
+	i := 0
+	for ; len(s)-i >= 8; i += 8 {
+		b := s[i : i+8]
+		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		// The lowest high bit of stop marks the first byte that ends the prefix: a
+		// subtraction borrows from the bytes above it only.
+		stop := (x - 0x20*ones) | (x ^ '"'*ones - ones) | (x ^ '\\'*ones - ones)
+		if stop = stop &^ x & highs; stop != 0 {
+			k := bits.TrailingZeros64(stop) / 8
+			seen |= x & (1<<(8*k) - 1)
+			return i + k, seen&highs == 0
+		}
+		seen |= x
+	}
+	for ; i < len(s); i++ {
+		c := s[i]
+		if c < 0x20 || c == '"' || c == '\\' {
+			break
+		}
+		seen |= uint64(c)
+	}
+	return i, seen&highs == 0
+}
+
+// invalidUTF8 returns the index of the first byte of s that is not UTF-8.
+func invalidUTF8(s string) int {
+	for i, r := range s {
+		if r == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(s[i:]); size == 1 {
+				return i
+			}
+		}
+	}
+	return len(s)
+}
