@@ -1,79 +1,137 @@
 package envelope
 
-import "github.com/ThreeDotsLabs/watermill/message"
+import (
+	"errors"
+	"strconv"
+	"strings"
 
-// Defaults fill in what a message that carries no envelope lacks. They never override what
-// the message has.
-type Defaults struct {
-	SourceID    string // required for such a message, unless it has [MetadataSourceID]
-	TenantID    string
-	ContentType string
-	Instance    string
-	Region      string
-}
+	"github.com/ThreeDotsLabs/watermill/message"
+)
 
-// SealOptions say how a transport differs from the plain JSON form. The zero value puts all
-// user metadata into the watermill_metadata member.
-type SealOptions struct {
-	// Native reports whether the transport carries this entry of the user's metadata beside
-	// the body; the others go into the watermill_metadata member. nil: it carries none.
-	Native func(name, value string) bool
-	// EscapeNoncharacters escapes U+FFFE and U+FFFF, which XML refuses (SQS, SNS).
-	EscapeNoncharacters bool
-}
-
-// Prepare returns msg as it would be sealed: msg itself when nothing needs to change, else a
-// copy that keeps the context. The rules of open messages (package documentation) are
-// applied: derived messages, claims, defaults, canonical metadata. It is idempotent: the
-// result prepares to itself and is what Seal and SealedSize take.
-//
-// The only changes it makes to msg are a minted UUID where msg had none, and an empty
-// Metadata where it was nil. Errors are permanent.
-func Prepare(msg *message.Message, d Defaults) (*message.Message, error) { panic("todo") }
-
-// Seal appends the wire form of a prepared message to dst: the JSON object, or the raw bytes
-// of a malformed message that is passed on unchanged.
-func Seal(dst []byte, prepared *message.Message, o SealOptions) ([]byte, error) { panic("todo") }
-
-// SealedSize returns the length in bytes that Seal would append for a prepared message: with
-// its body inline, and as a claim stored under tenant (used when the message has no tenant).
-// A message that is a claim already has both sizes equal. It neither seals nor allocates.
-func SealedSize(prepared *message.Message, o SealOptions, tenant string) (inline, claim int64) {
-	panic("todo")
-}
-
-// IsReserved reports whether a metadata name is ours, in any letter case, or the framing of
-// a transport: such names are never written from user metadata nor taken from a native
-// attribute of a well-formed message.
-func IsReserved(name string) bool { panic("todo") }
+// metadataRoom is how many entries a transport may add to the metadata of an opened message
+// before the map has to grow.
+const metadataRoom = 8
 
 // Open parses the wire form into a new open message, whose Metadata has room for what a
-// transport adds. It does not alias data. The error is an [*Error]; what to do with a message that
-// cannot be read is the marshaler's business.
-func Open(data []byte) (*message.Message, error) { panic("todo") }
-
-// OpenMalformed returns the open form of bytes that cannot be read: an empty payload, the raw bytes
-// and the reason in memory-only metadata, and the native headers as they came.
-// id is the transport's own message id; a UUIDv7 is minted when it is empty.
-func OpenMalformed(raw []byte, reason error, id string, native map[string]string) *message.Message {
-	panic("todo")
+// transport adds. It does not alias data. User metadata comes from the watermill_metadata
+// member; names that are reserved are not taken from it, so that no message can say of itself
+// that it was redeemed. Provider headers are checked, not parsed: see [HeadersOf].
+//
+// The error is an [*Error]; what to do with a message that cannot be read is the marshaler's
+// business, see [OpenMalformed].
+func Open(data []byte) (*message.Message, error) {
+	var f fields
+	if err := f.parse(nil, data); err != nil {
+		return nil, err
+	}
+	var e entries
+	e.from(&f)
+	count := 0
+	for m := iterate(f.metadata); m.next(); {
+		count++
+	}
+	msg := message.NewMessage(f.id, f.body)
+	msg.Metadata = make(message.Metadata, e.count()+count+metadataRoom)
+	for m := iterate(f.metadata); m.next(); {
+		name, value := m.name.String(), m.str.String()
+		if opensTo(&f, name, value) {
+			msg.Metadata[name] = value
+		}
+	}
+	e.write(msg.Metadata)
+	return msg, nil
 }
 
-// IsMalformed reports whether msg was opened by OpenMalformed and is unchanged since:
-// its UUID is what it was and its payload is empty.
-func IsMalformed(msg *message.Message) bool { panic("todo") }
+// from sets e to what f holds beside the id and the body.
+func (e *entries) from(f *fields) {
+	*e = entries{
+		id: f.id, sourceID: f.sourceID, tenantID: f.tenantID, contentType: f.contentType,
+		dedupeKey: f.dedupeKey, replayID: f.replayID, idempotencyKey: f.idempotencyKey, orderingKey: f.orderingKey,
+		verification: string(f.verification.Status),
+		instance:     f.instance, region: f.region,
+		traceparent: f.traceparent, tracestate: f.tracestate,
+		sha256: f.sha256, claim: f.claim, headers: f.headers, unknown: f.unknown,
+	}
+	if f.verification.Flagged {
+		e.flagged = "true"
+	}
+	var room [2 * len("-9223372036854775808")]byte
+	at := strconv.AppendInt(room[:0], f.receivedAt, 10)
+	numbers := string(strconv.AppendInt(at, f.size, 10))
+	e.receivedAt, e.size = numbers[:len(at)], numbers[len(at):]
+}
 
-// Raw returns the bytes of a malformed message as they came, or nil.
-func Raw(msg *message.Message) []byte { panic("todo") }
+// opensTo reports whether an entry of the watermill_metadata member becomes metadata. Of the
+// reserved names only a traceparent or a tracestate does that is no trace context, where the
+// field of the same name is null: user metadata of that name is carried so. A valid one would
+// be a trace context that the message does not have.
+func opensTo(f *fields, name, value string) bool {
+	switch name {
+	case MetadataTraceparent:
+		return f.traceparent == "" && value != "" && !ValidTraceparent(value)
+	case MetadataTracestate:
+		return f.tracestate == "" && value != "" && !ValidTraceparent(f.traceparent)
+	}
+	return !IsReserved(name)
+}
 
-// Message returns the open form of e.
-func (e *Envelope) Message() *message.Message { panic("todo") }
+// OpenMalformed returns the open form of bytes that cannot be read: an empty payload, so that
+// no handler takes a broken envelope for a body; the raw bytes and the reason in memory-only
+// metadata ([MetadataRaw], [MetadataMalformed]); and the native headers as they came, but for
+// names of memory-only metadata. Its UUID and [MetadataID] are id, the transport's own message
+// id. Without one it is a native _watermill_message_uuid, else a native ankusa_id (which then
+// stays as it came), else a new UUIDv7.
+//
+// The code is that of the [*Error] in reason's tree, else [CodeInvalidJSON]. Neither raw nor
+// native is kept.
+func OpenMalformed(raw []byte, reason error, id string, native map[string]string) *message.Message {
+	for _, name := range [...]string{"_watermill_message_uuid", MetadataID} {
+		if id == "" {
+			id = native[name]
+		}
+	}
+	if id == "" {
+		id = NewID()
+	}
+	why := string(CodeInvalidJSON)
+	var e *Error
+	if errors.As(reason, &e) && e.Code != "" {
+		why = string(e.Code)
+		if e.Field != "" {
+			why += ":" + e.Field
+		}
+	}
+	msg := message.NewMessage(id, nil)
+	msg.Metadata = make(message.Metadata, len(native)+metadataRoom)
+	for name, value := range native {
+		if !hasPrefixFold(name, "envelope_") {
+			msg.Metadata[name] = value
+		}
+	}
+	msg.Metadata[MetadataID] = id
+	msg.Metadata[MetadataMalformed] = why
+	msg.Metadata[MetadataRaw] = string(raw)
+	return msg
+}
 
-// FromMessage returns the envelope of an open message.
-func FromMessage(msg *message.Message) (*Envelope, error) { panic("todo") }
+// IsMalformed reports whether msg was opened by [OpenMalformed] and is unchanged since:
+// its UUID is what it was and its payload is empty. Such a message carries no envelope,
+// whatever its metadata, and is sealed to the bytes that it came with.
+func IsMalformed(msg *message.Message) bool {
+	return len(msg.Payload) == 0 && msg.Metadata[MetadataMalformed] != "" && msg.UUID == msg.Metadata[MetadataID]
+}
 
-// Derive returns a new message made because of cause.
-func Derive(cause *message.Message, name string, payload []byte) *message.Message { panic("todo") }
+// malformedError is the error that a malformed message was opened with.
+func malformedError(msg *message.Message) *Error {
+	code, field, _ := strings.Cut(msg.Metadata[MetadataMalformed], ":")
+	return &Error{Code: Code(code), Field: field}
+}
 
-// Replay returns a copy of msg marked as a deliberate replay. replayID is a UUIDv7 when empty.
-func Replay(msg *message.Message, replayID string) *message.Message { panic("todo") }
+// Raw returns a copy of the bytes of a malformed message as they came, or nil.
+func Raw(msg *message.Message) []byte {
+	raw, ok := msg.Metadata[MetadataRaw]
+	if !ok {
+		return nil
+	}
+	return []byte(raw)
+}

@@ -1,0 +1,227 @@
+package envelope
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+)
+
+// Defaults fill in what a message that carries no envelope lacks. They never override what
+// the message has, and never touch a message that carries an envelope: what is absent there
+// is absent on purpose.
+type Defaults struct {
+	SourceID    string // required for such a message, unless it has [MetadataSourceID]
+	TenantID    string
+	ContentType string
+	Instance    string
+	Region      string
+}
+
+// Prepare returns msg as it would be sealed: msg itself when nothing needs to change, else a
+// copy that keeps the context and shares the payload. The rules of open messages (see the
+// package documentation) are applied:
+//
+//   - A malformed message that is unchanged is returned as it is.
+//   - A message that a stock subscriber received sealed is opened. One that cannot be opened
+//     becomes malformed: its bytes go out again as they are.
+//   - A message whose UUID is its [MetadataID] is the same hook. When it has a claim and a
+//     payload with the claim's digest, the result has the claim and an empty payload; with
+//     another payload, it has the payload and no claim.
+//   - A message with another UUID was derived: it loses what belongs to its cause alone.
+//   - A message without MetadataID becomes an envelope, with d for what it lacks.
+//
+// The result prepares to itself, without another digest, and is what [Seal], [SealedSize],
+// [DeliveryIDOf], [LaneKeyOf] and [PublishID] take. Unless it is malformed, it has its UUID as
+// MetadataID, [MetadataReceivedAt] and [MetadataIdempotencyKey]; a tracestate in it is not
+// too long.
+//
+// Prepare makes at most two changes to msg, so that a retry has the same id: a minted UUID
+// where it had none, and empty Metadata where they were nil. Errors are permanent: an
+// [*Error] with [CodeInvalidField] and the metadata name (MetadataSourceID for a message
+// without envelope that has no source), or [CodeTenantMismatch] for a claim of another tenant.
+func Prepare(msg *message.Message, d Defaults) (*message.Message, error) {
+	msg = unsealed(msg)
+	if IsMalformed(msg) {
+		return msg, nil
+	}
+	var e entries
+	changed, err := e.settle(msg, d)
+	if err != nil {
+		return nil, err
+	}
+	payload := msg.Payload
+	hadClaim := e.claim != ""
+	held, err := e.heldClaim(payload)
+	switch {
+	case err != nil:
+		return nil, err
+	case held && (len(payload) > 0 || e.redeemed != ""):
+		e.redeemed, e.size, payload, changed = "", strconv.Itoa(len(payload)), nil, true
+	case hadClaim && !held:
+		changed = true
+	}
+	if !changed {
+		return msg, nil
+	}
+	return e.message(msg, payload), nil
+}
+
+// unsealed returns msg, or what it opens to when it was received without being opened. A
+// message that cannot be opened is malformed. The opened form keeps msg's user metadata, but
+// an entry in the message itself wins; native attributes of ours are not believed, and
+// content_type is one of them.
+//
+// It makes the changes to msg that [Prepare] may make.
+func unsealed(msg *message.Message) *message.Message {
+	if msg.Metadata == nil {
+		msg.Metadata = make(message.Metadata)
+	}
+	_, sealed := msg.Metadata[MetadataVersion]
+	_, malformed := msg.Metadata[MetadataMalformed]
+	if !sealed || malformed {
+		return msg
+	}
+	opened, err := Open(msg.Payload)
+	if err != nil {
+		if msg.UUID == "" {
+			msg.UUID = NewID()
+		}
+		opened = OpenMalformed(msg.Payload, err, msg.UUID, msg.Metadata)
+	} else {
+		for name, value := range msg.Metadata {
+			if _, has := opened.Metadata[name]; !has && name != nativeContentType && !IsReserved(name) {
+				opened.Metadata[name] = value
+			}
+		}
+	}
+	opened.SetContext(msg.Context())
+	return opened
+}
+
+// nativeContentType names the content type of a message that is not an envelope. Among the
+// native attributes of a sealed message it is that of the wire form.
+const nativeContentType = "content_type"
+
+// settle reads the metadata of msg, decides what msg is, and changes e to what is sealed of
+// it, but for the claim. It reports whether that is a change. A missing UUID is minted.
+func (e *entries) settle(msg *message.Message, d Defaults) (changed bool, err error) {
+	e.read(msg.Metadata)
+	if msg.UUID == "" {
+		msg.UUID = NewID()
+	}
+	switch {
+	case e.malformed != "": // and changed since
+		*e = entries{ownsTrace: true, ownsContentType: e.sealed}
+		changed = true
+	case e.id == "":
+		e.keepInputs()
+		changed = true
+	case e.id != msg.UUID:
+		e.keepDerived()
+		e.id = msg.UUID
+		changed = true
+	}
+	if e.id == "" {
+		e.id = msg.UUID
+		if e.contentType == "" && !e.ownsContentType {
+			e.contentType = msg.Metadata[nativeContentType]
+		}
+		e.fill(d)
+		if e.sourceID == "" {
+			return false, invalidEntry(MetadataSourceID, "absent, and there is no default")
+		}
+	}
+	if e.receivedAt == "" {
+		e.receivedAt = strconv.FormatInt(time.Now().UnixMilli(), 10)
+		changed = true
+	}
+	if e.idempotencyKey == "" {
+		e.idempotencyKey = idempotencyKey("", e.tenantID, e.sourceID, e.dedupeKey, e.id)
+		changed = true
+	}
+	if len(e.tracestate) > maxTracestate {
+		e.tracestate = TruncateTracestate(e.tracestate)
+		changed = true
+	}
+	return changed, e.check()
+}
+
+// keepInputs leaves what counts in a message that carries no envelope. Trust and identity
+// (verification, idempotency key, digest, claim) and texts that are written as they are
+// (headers, unknown members) are for an envelope only.
+func (e *entries) keepInputs() {
+	*e = entries{
+		sourceID: e.sourceID, tenantID: e.tenantID, receivedAt: e.receivedAt, contentType: e.contentType,
+		dedupeKey: e.dedupeKey, replayID: e.replayID, orderingKey: e.orderingKey,
+		instance: e.instance, region: e.region,
+		traceparent: e.traceparent, tracestate: e.tracestate, ownsTrace: e.ownsTrace,
+		fallback: e.fallback, receipt: e.receipt,
+	}
+}
+
+// keepDerived leaves what a message may have of the one that it was made of. What says that
+// the cause was checked, or would make the two look like one, stays behind.
+func (e *entries) keepDerived() {
+	*e = entries{
+		sourceID: e.sourceID, tenantID: e.tenantID, contentType: e.contentType,
+		orderingKey: e.orderingKey, instance: e.instance, region: e.region,
+		traceparent: e.traceparent, tracestate: e.tracestate, ownsTrace: e.ownsTrace,
+		headers: e.headers,
+	}
+}
+
+func (e *entries) fill(d Defaults) {
+	for _, f := range [...]struct {
+		value *string
+		with  string
+	}{
+		{&e.sourceID, d.SourceID},
+		{&e.tenantID, d.TenantID},
+		{&e.contentType, d.ContentType},
+		{&e.instance, d.Instance},
+		{&e.region, d.Region},
+	} {
+		if *f.value == "" {
+			*f.value = f.with
+		}
+	}
+}
+
+// heldClaim reports whether the message is sealed as its claim: the payload has the claim's
+// digest, or there is no payload because it was not redeemed. A claim that no longer holds
+// is removed from e. The error is that of a claim that cannot be sealed, where there is no
+// payload that could be sealed instead.
+func (e *entries) heldClaim(payload []byte) (held bool, err error) {
+	if e.claim == "" {
+		return false, nil
+	}
+	tenant, isRef := refTenant(e.claim)
+	ours := e.tenantID == "" || e.tenantID == tenant
+	if len(payload) > 0 || e.redeemed != "" {
+		if isRef && ours && len(e.sha256) == 2*sha256.Size {
+			sum := sha256.Sum256(payload)
+			var digest [2 * sha256.Size]byte
+			hex.Encode(digest[:], sum[:])
+			if string(digest[:]) == e.sha256 {
+				return true, nil
+			}
+		}
+		e.claim, e.redeemed, e.size, e.sha256 = "", "", "", ""
+		return false, nil
+	}
+	size, isSize := parseDecimal(e.size)
+	switch {
+	case !isSize || size < 0:
+		return false, invalidEntry(MetadataSize, "beside a claim, not the decimal length of a body")
+	case !isRef:
+		return false, invalidEntry(MetadataClaim, "not a claim reference")
+	case !validDigest(e.sha256):
+		return false, invalidEntry(MetadataSHA256, "beside a claim, not 64 lower-case hex digits")
+	case !ours:
+		return false, &Error{Code: CodeTenantMismatch, Err: errOtherTenant}
+	}
+	return true, nil
+}

@@ -1,0 +1,597 @@
+package envelope_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/watermill-envelope/envelope"
+)
+
+const (
+	hookID   = "0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10"
+	otherID  = "0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f11"
+	parent   = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	claimRef = "urn:ankusa:claim:v1:acme:01M39VMD8RA3C5HR4RBV67Y002"
+	helloSum = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824" // of hello
+	emptySum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+)
+
+// now stands for a received_at of the present in the tables.
+const now = "<now>"
+
+type md = map[string]string
+
+// with returns base with the entries of more, where an empty value takes one away.
+func with(base, more md) md {
+	m := maps.Clone(base)
+	for name, value := range more {
+		if m[name] = value; value == "" {
+			delete(m, name)
+		}
+	}
+	return m
+}
+
+func newMessage(uuid string, metadata md, payload string) *message.Message {
+	msg := message.NewMessage(uuid, []byte(payload))
+	msg.Metadata = maps.Clone(metadata)
+	return msg
+}
+
+// received are the metadata of a hook as Open leaves them.
+var received = md{
+	envelope.MetadataID: hookID, envelope.MetadataSourceID: "stripe", envelope.MetadataTenantID: "acme",
+	envelope.MetadataReceivedAt: "1737500000000", envelope.MetadataContentType: "text/plain",
+	envelope.MetadataDedupeKey: "evt_1", envelope.MetadataIdempotencyKey: "acme:stripe:evt_1",
+	envelope.MetadataReplayID: "r-1", envelope.MetadataOrderingKey: "lane", envelope.MetadataVerification: "ok",
+	envelope.MetadataFlagged: "true", envelope.MetadataInstance: "blue", envelope.MetadataRegion: "eu",
+	envelope.MetadataTraceparent: parent, envelope.MetadataTracestate: "a=1",
+	envelope.MetadataSize: "5", envelope.MetadataSHA256: helloSum,
+	envelope.MetadataHeaders: `{"x-event":"push"}`, envelope.MetadataUnknown: `{"future":[1]}`,
+	envelope.MetadataReceipt: "queue/7", "correlation_id": "c-1",
+}
+
+// claimed are those of a hook whose body lies in an object store.
+var claimed = with(received, md{envelope.MetadataClaim: claimRef})
+
+// derived are what is left of received in a message that was made of it.
+var derived = md{
+	envelope.MetadataID: otherID, envelope.MetadataSourceID: "stripe", envelope.MetadataTenantID: "acme",
+	envelope.MetadataReceivedAt: now, envelope.MetadataContentType: "text/plain",
+	envelope.MetadataIdempotencyKey: otherID, envelope.MetadataOrderingKey: "lane",
+	envelope.MetadataInstance: "blue", envelope.MetadataRegion: "eu",
+	envelope.MetadataTraceparent: parent, envelope.MetadataTracestate: "a=1",
+	envelope.MetadataHeaders: `{"x-event":"push"}`, "correlation_id": "c-1",
+}
+
+// fresh are the metadata of a plain message from source src.
+var fresh = md{
+	envelope.MetadataID: otherID, envelope.MetadataSourceID: "src",
+	envelope.MetadataReceivedAt: now, envelope.MetadataIdempotencyKey: otherID,
+}
+
+var malformed = md{
+	envelope.MetadataID: hookID, envelope.MetadataMalformed: "invalid_json", envelope.MetadataRaw: "{",
+	envelope.MetadataKey: "k", envelope.MetadataReceipt: "queue/7", envelope.MetadataSourceID: "stripe",
+	envelope.MetadataTenantID: "acme", envelope.MetadataTraceparent: parent, envelope.MetadataVersion: "1",
+	"content_type": "application/json", "reason_poisoned": "why",
+}
+
+type prepareTest struct {
+	why      string
+	uuid     string
+	metadata md
+	payload  string
+	defaults envelope.Defaults
+
+	same        bool // the message itself is returned
+	wantUUID    string
+	want        md
+	wantPayload string
+}
+
+var prepareTests = []prepareTest{
+	// Rule 1: the payload is the truth.
+	{
+		why:  "a hook that is passed on needs no change",
+		uuid: hookID, metadata: received, payload: "hello",
+		same: true, wantUUID: hookID, want: received, wantPayload: "hello",
+	},
+	{
+		why:  "a hook with another payload is the same hook; size and digest are computed on sealing",
+		uuid: hookID, metadata: received, payload: "enriched",
+		same: true, wantUUID: hookID, want: received, wantPayload: "enriched",
+	},
+	{
+		why:  "defaults never touch a hook: what is absent there is absent on purpose",
+		uuid: hookID, metadata: with(received, md{envelope.MetadataTenantID: "", envelope.MetadataSourceID: "", envelope.MetadataRegion: ""}), payload: "hello",
+		defaults: envelope.Defaults{SourceID: "src", TenantID: "t", ContentType: "c/d", Instance: "i", Region: "r"},
+		same:     true, wantUUID: hookID, wantPayload: "hello",
+		want: with(received, md{envelope.MetadataTenantID: "", envelope.MetadataSourceID: "", envelope.MetadataRegion: ""}),
+	},
+	{
+		why:  "what the sealed form must have is filled in",
+		uuid: hookID, metadata: md{envelope.MetadataID: hookID}, payload: "hello",
+		wantUUID: hookID, wantPayload: "hello",
+		want: md{envelope.MetadataID: hookID, envelope.MetadataReceivedAt: now, envelope.MetadataIdempotencyKey: hookID},
+	},
+	{
+		why:  "a tracestate that is too long loses members",
+		uuid: hookID, metadata: with(received, md{envelope.MetadataTracestate: "a=1,b=" + strings.Repeat("x", 600)}), payload: "hello",
+		wantUUID: hookID, wantPayload: "hello", want: received,
+	},
+	{
+		why:  "a trace context that is none is left alone",
+		uuid: hookID, metadata: with(received, md{envelope.MetadataTraceparent: "none", envelope.MetadataTracestate: "b=2"}), payload: "hello",
+		same: true, wantUUID: hookID, wantPayload: "hello",
+		want: with(received, md{envelope.MetadataTraceparent: "none", envelope.MetadataTracestate: "b=2"}),
+	},
+
+	// Rule 2: a claim is kept only while it is true.
+	{
+		why:  "an unredeemed claim is passed on",
+		uuid: hookID, metadata: claimed,
+		same: true, wantUUID: hookID, want: claimed,
+	},
+	{
+		why:  "a redeemed body goes out as the claim again",
+		uuid: hookID, metadata: with(claimed, md{envelope.MetadataRedeemed: "true"}), payload: "hello",
+		wantUUID: hookID, want: claimed,
+	},
+	{
+		why:  "a payload with the claim's digest is that claim, whoever put it there",
+		uuid: hookID, metadata: claimed, payload: "hello",
+		wantUUID: hookID, want: claimed,
+	},
+	{
+		why:  "the size of the claim is that of the payload that has its digest",
+		uuid: hookID, metadata: with(claimed, md{envelope.MetadataSize: "seven"}), payload: "hello",
+		wantUUID: hookID, want: claimed,
+	},
+	{
+		why:  "a redeemed body that was changed is no claim",
+		uuid: hookID, metadata: with(claimed, md{envelope.MetadataRedeemed: "true"}), payload: "changed",
+		wantUUID: hookID, wantPayload: "changed",
+		want: with(received, md{envelope.MetadataSize: "", envelope.MetadataSHA256: ""}),
+	},
+	{
+		why:  "a redeemed body that was emptied is no claim",
+		uuid: hookID, metadata: with(claimed, md{envelope.MetadataRedeemed: "true"}),
+		wantUUID: hookID, want: with(received, md{envelope.MetadataSize: "", envelope.MetadataSHA256: ""}),
+	},
+	{
+		why:  "an empty body can be a claim, too",
+		uuid: hookID, metadata: with(claimed, md{envelope.MetadataRedeemed: "true", envelope.MetadataSHA256: emptySum, envelope.MetadataSize: "0"}),
+		wantUUID: hookID, want: with(claimed, md{envelope.MetadataSHA256: emptySum, envelope.MetadataSize: "0"}),
+	},
+	{
+		why:  "a body that moved to another tenant is not its claim, which readers would refuse",
+		uuid: hookID, metadata: with(claimed, md{envelope.MetadataRedeemed: "true", envelope.MetadataTenantID: "zeta"}), payload: "hello",
+		wantUUID: hookID, wantPayload: "hello",
+		want: with(received, md{envelope.MetadataSize: "", envelope.MetadataSHA256: "", envelope.MetadataTenantID: "zeta"}),
+	},
+	{
+		why:  "a claim that is no reference goes when there is a body",
+		uuid: hookID, metadata: with(claimed, md{envelope.MetadataClaim: "urn:x"}), payload: "hello",
+		wantUUID: hookID, wantPayload: "hello",
+		want: with(received, md{envelope.MetadataSize: "", envelope.MetadataSHA256: ""}),
+	},
+	{
+		why:  "a hook without a tenant may have a claim of any",
+		uuid: hookID, metadata: with(claimed, md{envelope.MetadataTenantID: ""}),
+		same: true, wantUUID: hookID, want: with(claimed, md{envelope.MetadataTenantID: ""}),
+	},
+
+	// Rule 3: another UUID is another message.
+	{
+		why:  "a derived message keeps where it came from and launders no trust",
+		uuid: otherID, metadata: with(received, md{envelope.MetadataFallback: "true"}), payload: "made of it",
+		wantUUID: otherID, want: derived, wantPayload: "made of it",
+	},
+	{
+		why:  "a message derived of a claim has its own body",
+		uuid: otherID, metadata: with(claimed, md{envelope.MetadataRedeemed: "true"}), payload: "hello",
+		wantUUID: otherID, want: derived, wantPayload: "hello",
+	},
+	{
+		why:  "defaults do not touch a derived message",
+		uuid: otherID, metadata: md{envelope.MetadataID: hookID}, payload: "x",
+		defaults: envelope.Defaults{SourceID: "src", TenantID: "t"},
+		wantUUID: otherID, wantPayload: "x",
+		want: with(fresh, md{envelope.MetadataSourceID: ""}),
+	},
+	{
+		why:  "user metadata of a derived message stays, but not what only looks like ours",
+		uuid: otherID, payload: "x",
+		metadata: with(received, md{"x": "1", "ankusa_mine": "1", "ENVELOPE_redeemed": "1", "publishTime": "1", "_watermill_delayed_for": "1s"}),
+		wantUUID: otherID, wantPayload: "x", want: with(derived, md{"x": "1", "_watermill_delayed_for": "1s"}),
+	},
+
+	// Rule 4: malformed stays as it came.
+	{
+		why:  "a malformed message is passed on",
+		uuid: hookID, metadata: malformed,
+		same: true, wantUUID: hookID, want: malformed,
+	},
+	{
+		why:  "a malformed message with a payload is a new message that believes nothing",
+		uuid: hookID, metadata: malformed, payload: "repaired", defaults: envelope.Defaults{SourceID: "src"},
+		wantUUID: hookID, wantPayload: "repaired",
+		want: with(fresh, md{envelope.MetadataID: hookID, envelope.MetadataIdempotencyKey: hookID, "content_type": "", "reason_poisoned": "why"}),
+	},
+	{
+		why:  "a malformed message with another UUID is a new message that believes nothing",
+		uuid: otherID, metadata: malformed, defaults: envelope.Defaults{SourceID: "src"},
+		wantUUID: otherID, want: with(fresh, md{"reason_poisoned": "why"}),
+	},
+	{
+		why:  "the content type of a foreign malformed message is the sender's own",
+		uuid: otherID, metadata: with(malformed, md{envelope.MetadataVersion: "", "content_type": "a/b"}),
+		defaults: envelope.Defaults{SourceID: "src"},
+		wantUUID: otherID, want: with(fresh, md{"reason_poisoned": "why", "content_type": "a/b", envelope.MetadataContentType: "a/b"}),
+	},
+
+	// Rule 5: what counts as an envelope.
+	{
+		why:  "a plain message becomes an envelope",
+		uuid: otherID, metadata: md{"x": "1"}, payload: "hello", defaults: envelope.Defaults{SourceID: "src"},
+		wantUUID: otherID, wantPayload: "hello", want: with(fresh, md{"x": "1"}),
+	},
+	{
+		why:  "defaults fill what is absent",
+		uuid: otherID, metadata: md{}, payload: "hello",
+		defaults: envelope.Defaults{SourceID: "src", TenantID: "t", ContentType: "c/d", Instance: "i", Region: "r"},
+		wantUUID: otherID, wantPayload: "hello",
+		want: with(fresh, md{
+			envelope.MetadataTenantID: "t", envelope.MetadataContentType: "c/d",
+			envelope.MetadataInstance: "i", envelope.MetadataRegion: "r",
+		}),
+	},
+	{
+		why:  "inputs of the user win over defaults",
+		uuid: otherID, payload: "hello",
+		metadata: md{
+			envelope.MetadataSourceID: "stripe", envelope.MetadataTenantID: "acme", envelope.MetadataDedupeKey: "evt_1",
+			envelope.MetadataOrderingKey: "lane", envelope.MetadataContentType: "text/plain", envelope.MetadataReplayID: "r-1",
+			envelope.MetadataInstance: "blue", envelope.MetadataRegion: "eu", envelope.MetadataReceivedAt: "-5",
+			envelope.MetadataTraceparent: parent, envelope.MetadataTracestate: "a=1",
+		},
+		defaults: envelope.Defaults{SourceID: "src", TenantID: "t", ContentType: "c/d", Instance: "i", Region: "r"},
+		wantUUID: otherID, wantPayload: "hello",
+		want: md{
+			envelope.MetadataID: otherID, envelope.MetadataIdempotencyKey: "acme:stripe:evt_1",
+			envelope.MetadataSourceID: "stripe", envelope.MetadataTenantID: "acme", envelope.MetadataDedupeKey: "evt_1",
+			envelope.MetadataOrderingKey: "lane", envelope.MetadataContentType: "text/plain", envelope.MetadataReplayID: "r-1",
+			envelope.MetadataInstance: "blue", envelope.MetadataRegion: "eu", envelope.MetadataReceivedAt: "-5",
+			envelope.MetadataTraceparent: parent, envelope.MetadataTracestate: "a=1",
+		},
+	},
+	{
+		why:  "a content_type counts, and stays the user's",
+		uuid: otherID, metadata: md{"content_type": "a/b"}, payload: "hello",
+		defaults: envelope.Defaults{SourceID: "src", ContentType: "c/d"},
+		wantUUID: otherID, wantPayload: "hello",
+		want: with(fresh, md{"content_type": "a/b", envelope.MetadataContentType: "a/b"}),
+	},
+	{
+		why:  "an ankusa_content_type wins over a content_type",
+		uuid: otherID, metadata: md{"content_type": "a/b", envelope.MetadataContentType: "e/f"}, payload: "hello",
+		defaults: envelope.Defaults{SourceID: "src"},
+		wantUUID: otherID, wantPayload: "hello",
+		want: with(fresh, md{"content_type": "a/b", envelope.MetadataContentType: "e/f"}),
+	},
+	{
+		why:  "a message that is no envelope does not vouch for itself, and has no claim",
+		uuid: otherID, payload: "hello", defaults: envelope.Defaults{SourceID: "src"},
+		metadata: md{
+			envelope.MetadataVerification: "ok", envelope.MetadataFlagged: "true", envelope.MetadataIdempotencyKey: "mine",
+			envelope.MetadataSize: "5", envelope.MetadataSHA256: helloSum, envelope.MetadataClaim: claimRef,
+			envelope.MetadataRedeemed: "true", envelope.MetadataHeaders: `{"x-event":"push"}`, envelope.MetadataUnknown: `{"future":[1]}`,
+		},
+		wantUUID: otherID, wantPayload: "hello", want: fresh,
+	},
+	{
+		why:  "texts that would not be sealed are not refused either",
+		uuid: otherID, payload: "hello", defaults: envelope.Defaults{SourceID: "src"},
+		metadata: md{envelope.MetadataHeaders: `{`, envelope.MetadataUnknown: `{`, envelope.MetadataFlagged: "yes", envelope.MetadataClaim: "x"},
+		wantUUID: otherID, wantPayload: "hello", want: fresh,
+	},
+	{
+		why:  "what a marshaler's fallback opened keeps the name of its copy",
+		uuid: otherID, payload: "hello", defaults: envelope.Defaults{SourceID: "src"},
+		metadata: md{envelope.MetadataFallback: "true", envelope.MetadataReceipt: "queue/7"},
+		wantUUID: otherID, wantPayload: "hello",
+		want: with(fresh, md{envelope.MetadataFallback: "true", envelope.MetadataReceipt: "queue/7"}),
+	},
+	{
+		why:  "reserved names in any letter case and framing are not user metadata",
+		uuid: otherID, payload: "hello", defaults: envelope.Defaults{SourceID: "src"},
+		metadata: md{
+			"Ankusa_Tenant_Id": "evil", "ENVELOPE_REDEEMED": "true", "Traceparent": parent, "TraceState": "a=1", "ankusa_": "",
+			"_watermill_message_uuid": "x", "_watermill_amqp_redelivered": "x", "_watermill_message_google_message_id": "x",
+			"publishTime": "x", "_watermill_requeue_retries": "3", "ankusa": "1", "envelope": "2", "": "3",
+		},
+		wantUUID: otherID, wantPayload: "hello",
+		want: map[string]string{
+			envelope.MetadataID: otherID, envelope.MetadataSourceID: "src", envelope.MetadataReceivedAt: now,
+			envelope.MetadataIdempotencyKey: otherID,
+			"_watermill_requeue_retries":    "3", "ankusa": "1", "envelope": "2", "": "3",
+		},
+	},
+	{
+		why:  "empty entries are absent",
+		uuid: otherID, payload: "hello", defaults: envelope.Defaults{SourceID: "src"},
+		metadata: map[string]string{envelope.MetadataID: "", envelope.MetadataSourceID: "", envelope.MetadataMalformed: "", envelope.MetadataTraceparent: "", "mine": ""},
+		wantUUID: otherID, wantPayload: "hello",
+		want: map[string]string{
+			envelope.MetadataID: otherID, envelope.MetadataSourceID: "src", envelope.MetadataReceivedAt: now,
+			envelope.MetadataIdempotencyKey: otherID, "mine": "",
+		},
+	},
+
+	// A message that a stock subscriber received is opened.
+	{
+		why:  "a sealed message is opened: its JSON is the truth, and native attributes of ours are not believed",
+		uuid: otherID, payload: sealedHello,
+		metadata: md{
+			envelope.MetadataVersion: "1", envelope.MetadataID: "evil", envelope.MetadataTenantID: "evil", envelope.MetadataRedeemed: "true",
+			envelope.MetadataReceipt: "evil", "content_type": "application/json", "Traceparent": parent,
+			"x": "1", "shared": "native", "_watermill_message_uuid": otherID,
+		},
+		defaults: envelope.Defaults{SourceID: "src"},
+		wantUUID: hookID, wantPayload: "hello",
+		want: md{
+			envelope.MetadataID: hookID, envelope.MetadataSourceID: "stripe", envelope.MetadataReceivedAt: "1737500000000",
+			envelope.MetadataIdempotencyKey: hookID, envelope.MetadataVerification: "ok",
+			envelope.MetadataSize: "5", envelope.MetadataSHA256: helloSum, "x": "1", "shared": "member",
+		},
+	},
+	{
+		why:  "a sealed message that cannot be opened goes out again as it is",
+		uuid: otherID, metadata: md{envelope.MetadataVersion: "1", envelope.MetadataID: "x", "envelope_raw": "evil", "y": "1"}, payload: `{"v":3}`,
+		wantUUID: otherID,
+		want: md{
+			envelope.MetadataVersion: "1", envelope.MetadataID: otherID, "y": "1",
+			envelope.MetadataMalformed: "unsupported_version", envelope.MetadataRaw: `{"v":3}`,
+		},
+	},
+}
+
+const sealedHello = `{"v":1,"id":"` + hookID + `","source_id":"stripe","received_at":1737500000000,"size":5,` +
+	`"idempotency_key":"` + hookID + `","verification":{"status":"ok","flagged":false},` +
+	`"watermill_metadata":{"shared":"member","ankusa_tenant_id":"evil","Envelope_Redeemed":"true","traceparent":"` + parent + `"},` +
+	`"sha256":"` + helloSum + `","body_base64":"aGVsbG8="}`
+
+func TestPrepare(t *testing.T) {
+	type key struct{}
+	for _, tt := range prepareTests {
+		t.Run(tt.why, func(t *testing.T) {
+			msg := newMessage(tt.uuid, tt.metadata, tt.payload)
+			msg.SetContext(context.WithValue(t.Context(), key{}, "kept"))
+			before := time.Now().UnixMilli()
+			got, err := envelope.Prepare(msg, tt.defaults)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (got == msg) != tt.same {
+				t.Errorf("the message itself is returned: %v, want %v", got == msg, tt.same)
+			}
+			checkMessage(t, got, tt.wantUUID, tt.want, tt.wantPayload, before)
+			if got.Context().Value(key{}) != "kept" {
+				t.Error("the context was not kept")
+			}
+			if msg.UUID != tt.uuid || !maps.Equal(msg.Metadata, tt.metadata) || string(msg.Payload) != tt.payload {
+				t.Errorf("the caller's message was changed: %q %v %q", msg.UUID, msg.Metadata, msg.Payload)
+			}
+
+			again, err := envelope.Prepare(got, envelope.Defaults{SourceID: "other", TenantID: "other"})
+			if err != nil || again != got {
+				t.Errorf("the result does not prepare to itself (error %v)", err)
+			}
+			sealed, err := envelope.Seal([]byte("before"), got, envelope.SealOptions{})
+			if err != nil {
+				t.Fatalf("the result cannot be sealed: %v", err)
+			}
+			sealed = sealed[len("before"):]
+			if inline, _ := envelope.SealedSize(got, envelope.SealOptions{}, ""); inline != int64(len(sealed)) {
+				t.Errorf("SealedSize %d, but %d bytes were sealed", inline, len(sealed))
+			}
+			if envelope.IsMalformed(got) {
+				if want := got.Metadata[envelope.MetadataRaw]; string(sealed) != want {
+					t.Errorf("sealed %q, want %q", sealed, want)
+				}
+				return
+			}
+			if _, err := envelope.ParseWire(sealed); err != nil {
+				t.Errorf("what was sealed cannot be read: %v\n%s", err, sealed)
+			}
+		})
+	}
+}
+
+// checkMessage compares a message with what it should be. An entry that should be now must
+// be a time since before.
+func checkMessage(t *testing.T, got *message.Message, uuid string, metadata md, payload string, before int64) {
+	t.Helper()
+	if got.UUID != uuid {
+		t.Errorf("UUID %q, want %q", got.UUID, uuid)
+	}
+	if !bytes.Equal(got.Payload, []byte(payload)) {
+		t.Errorf("payload %q, want %q", got.Payload, payload)
+	}
+	have := maps.Clone(map[string]string(got.Metadata))
+	if metadata[envelope.MetadataReceivedAt] == now {
+		at, err := strconv.ParseInt(have[envelope.MetadataReceivedAt], 10, 64)
+		if err != nil || at < before || at > time.Now().UnixMilli() {
+			t.Errorf("received_at %q is not the present", have[envelope.MetadataReceivedAt])
+		}
+		have[envelope.MetadataReceivedAt] = now
+	}
+	for name, value := range metadata {
+		if v, ok := have[name]; !ok || v != value {
+			t.Errorf("metadata %q is %q (present: %v), want %q", name, v, ok, value)
+		}
+	}
+	for name, value := range have {
+		if _, ok := metadata[name]; !ok {
+			t.Errorf("metadata has %q: %q", name, value)
+		}
+	}
+}
+
+func TestPrepareErrors(t *testing.T) {
+	const notUTF8 = "a\xffb"
+	tests := []struct {
+		why      string
+		uuid     string
+		metadata md
+		payload  string
+		code     envelope.Code
+		field    string
+	}{
+		{"no source, and no default", otherID, md{}, "x", envelope.CodeInvalidField, envelope.MetadataSourceID},
+		{"a changed malformed message has no source of its own", otherID, malformed, "x", envelope.CodeInvalidField, envelope.MetadataSourceID},
+		{"received_at is no integer", hookID, with(received, md{envelope.MetadataReceivedAt: "today"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
+		{"nor is a fraction", hookID, with(received, md{envelope.MetadataReceivedAt: "1.5"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
+		{"nor with a sign or zeros in front", hookID, with(received, md{envelope.MetadataReceivedAt: "+1"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
+		{"nor with zeros in front", hookID, with(received, md{envelope.MetadataReceivedAt: "01"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
+		{"nor beyond 64 bits", hookID, with(received, md{envelope.MetadataReceivedAt: "9223372036854775808"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
+		{"nor in a message without envelope", otherID, md{envelope.MetadataSourceID: "s", envelope.MetadataReceivedAt: "-0"}, "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
+		{"flagged is true or absent", hookID, with(received, md{envelope.MetadataFlagged: "false"}), "x", envelope.CodeInvalidField, envelope.MetadataFlagged},
+		{"the UUID is not UTF-8", notUTF8, md{envelope.MetadataSourceID: "s"}, "x", envelope.CodeInvalidField, envelope.MetadataID},
+		{"the source is not UTF-8", hookID, with(received, md{envelope.MetadataSourceID: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataSourceID},
+		{"the tenant is not UTF-8", hookID, with(received, md{envelope.MetadataTenantID: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataTenantID},
+		{"the content type is not UTF-8", hookID, with(received, md{envelope.MetadataContentType: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataContentType},
+		{"the dedupe key is not UTF-8", hookID, with(received, md{envelope.MetadataDedupeKey: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataDedupeKey},
+		{"the replay id is not UTF-8", hookID, with(received, md{envelope.MetadataReplayID: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataReplayID},
+		{"the idempotency key is not UTF-8", hookID, with(received, md{envelope.MetadataIdempotencyKey: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataIdempotencyKey},
+		{"the ordering key is not UTF-8", hookID, with(received, md{envelope.MetadataOrderingKey: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataOrderingKey},
+		{"the verification is not UTF-8", hookID, with(received, md{envelope.MetadataVerification: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataVerification},
+		{"the instance is not UTF-8", hookID, with(received, md{envelope.MetadataInstance: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataInstance},
+		{"the region is not UTF-8", hookID, with(received, md{envelope.MetadataRegion: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataRegion},
+		{"the tracestate is not UTF-8", hookID, with(received, md{envelope.MetadataTracestate: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataTracestate},
+		{"the headers are not UTF-8", hookID, with(received, md{envelope.MetadataHeaders: `{"a":"` + notUTF8 + `"}`}), "x", envelope.CodeInvalidField, envelope.MetadataHeaders},
+		{"unknown members are not UTF-8", hookID, with(received, md{envelope.MetadataUnknown: `{"a":"` + notUTF8 + `"}`}), "x", envelope.CodeInvalidField, envelope.MetadataUnknown},
+		{"an unredeemed claim without a size", hookID, with(claimed, md{envelope.MetadataSize: ""}), "", envelope.CodeInvalidField, envelope.MetadataSize},
+		{"with a negative one", hookID, with(claimed, md{envelope.MetadataSize: "-1"}), "", envelope.CodeInvalidField, envelope.MetadataSize},
+		{"without a digest", hookID, with(claimed, md{envelope.MetadataSHA256: ""}), "", envelope.CodeInvalidField, envelope.MetadataSHA256},
+		{"with a digest in upper case", hookID, with(claimed, md{envelope.MetadataSHA256: strings.ToUpper(helloSum)}), "", envelope.CodeInvalidField, envelope.MetadataSHA256},
+		{"that is no reference", hookID, with(claimed, md{envelope.MetadataClaim: claimRef + "\n"}), "", envelope.CodeInvalidField, envelope.MetadataClaim},
+		{"of another tenant", hookID, with(claimed, md{envelope.MetadataTenantID: "zeta"}), "", envelope.CodeTenantMismatch, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			msg := newMessage(tt.uuid, tt.metadata, tt.payload)
+			got, err := envelope.Prepare(msg, envelope.Defaults{})
+			var e *envelope.Error
+			if !errors.As(err, &e) || e.Code != tt.code || e.Field != tt.field {
+				t.Fatalf("error %v, want code %s and field %q", err, tt.code, tt.field)
+			}
+			if got != nil {
+				t.Error("a message was returned with the error")
+			}
+			if !envelope.IsPermanent(err) {
+				t.Error("the error is not permanent")
+			}
+			if strings.Contains(err.Error(), "\xff") || strings.Contains(err.Error(), "zeta") {
+				t.Errorf("the error %q shows a value", err)
+			}
+			if _, err := envelope.FromMessage(msg); err == nil {
+				t.Error("FromMessage takes what Prepare refuses")
+			}
+			if tt.metadata[envelope.MetadataID] == tt.uuid {
+				sealed, err := envelope.Seal([]byte("before"), msg, envelope.SealOptions{})
+				if !errors.As(err, &e) || e.Code != tt.code || e.Field != tt.field || string(sealed) != "before" {
+					t.Errorf("Seal of what was not prepared: %q, error %v, want code %s and field %q", sealed, err, tt.code, tt.field)
+				}
+			}
+		})
+	}
+}
+
+// A text that is written into the message as it is cannot bring in a member.
+func TestPrepareRefusesInjectedMembers(t *testing.T) {
+	headers := []string{
+		`{"a":"b"},"tenant_id":"evil"`, `{},"claim":"x"`, `"a":"b"`, `{"a":"b"}}`, `{"a":1}`, `{"a":null}`, `{"a":{}}`,
+		`{"a":["b"]}`, `[]`, `null`, `"{}"`, ` `, `{`, `{"a"}`, `{"a":"b",}`, `{"a":"b"} {}`, "{}\x00", "\ufeff{}",
+		`{"a":"\ud800"}`, `{"a":"` + "\n" + `"}`, `{a:"b"}`, `{'a':'b'}`, `{"a":"b"}//`, `{"a":"b"/**/}`,
+	}
+	unknown := []string{
+		`{"a":1},"tenant_id":"evil"`, `{"id":"x"}`, `{"\u0069d":"x"}`, `{"body_base64":""}`, `{"claim":"x"}`, `{"v":2}`,
+		`{"a":1,"sha256":null}`, `{"watermill_metadata":{}}`, `{"ordering_key":"x"}`, `{"headers":{}}`,
+		`[]`, `null`, `1`, `{`, `{"a":1}}`, `{"a":NaN}`, `{"a":1e999}`, `{"a":01}`, `{"a":"\udc00"}`, `{"a":1,}`,
+		`{"a":` + strings.Repeat("[", 127) + strings.Repeat("]", 127) + `}`,
+		`{"\u0062\u006f\u0064\u0079\u005f\u0062\u0061\u0073\u0065\u0036\u0034":""}`,
+	}
+	for name, texts := range map[string][]string{envelope.MetadataHeaders: headers, envelope.MetadataUnknown: unknown} {
+		for _, text := range texts {
+			msg := newMessage(hookID, with(received, md{name: text}), "x")
+			var e *envelope.Error
+			if _, err := envelope.Prepare(msg, envelope.Defaults{}); !errors.As(err, &e) || e.Code != envelope.CodeInvalidField || e.Field != name {
+				t.Errorf("%s %.80s: error %v, want invalid_field with that name", name, text, err)
+			}
+			if sealed, err := envelope.Seal(nil, msg, envelope.SealOptions{}); err == nil {
+				t.Errorf("%s %.80s: was sealed to %s", name, text, sealed)
+			}
+			if _, err := envelope.FromMessage(msg); err == nil {
+				t.Errorf("%s %.80s: FromMessage takes it", name, text)
+			}
+			if _, err := envelope.HeadersOf(msg); (err == nil) != (name != envelope.MetadataHeaders) {
+				t.Errorf("%s %.80s: HeadersOf has error %v", name, text, err)
+			}
+		}
+	}
+	for name, texts := range map[string][]string{
+		envelope.MetadataHeaders: {`{}`, ` {"a" : "b" , "a":"c"} `, `{"":"","\u0041":"\ud83d\ude00"}`, `{"id":"x"}`},
+		envelope.MetadataUnknown: {
+			`{}`, ` {"a" : 1 , "a":[null]} `, `{"V":1,"ID":2,"":3,"Body_Base64":"x"}`, `{"a":{"id":1,"claim":2}}`,
+			`{"a":` + strings.Repeat("[", 126) + strings.Repeat("]", 126) + `}`,
+		},
+	} {
+		for _, text := range texts {
+			msg := newMessage(hookID, with(received, md{name: text}), "x")
+			prepared, err := envelope.Prepare(msg, envelope.Defaults{})
+			if err != nil {
+				t.Errorf("%s %.80s: %v", name, text, err)
+				continue
+			}
+			sealed, err := envelope.Seal(nil, prepared, envelope.SealOptions{})
+			if err != nil {
+				t.Errorf("%s %.80s: %v", name, text, err)
+				continue
+			}
+			if e, err := envelope.ParseWire(sealed); err != nil || e.ID != hookID || e.TenantID != "acme" {
+				t.Errorf("%s %.80s: %v from %s", name, text, err, sealed)
+			}
+		}
+	}
+}
+
+func TestPrepareMintsOnce(t *testing.T) {
+	for _, metadata := range []md{nil, {}, {envelope.MetadataID: hookID}, {envelope.MetadataVersion: "1"}} {
+		msg := message.NewMessage("", []byte("hello"))
+		msg.Metadata = metadata
+		first, err := envelope.Prepare(msg, envelope.Defaults{SourceID: "src"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if msg.UUID == "" || msg.UUID == hookID || first.UUID != msg.UUID {
+			t.Errorf("%v: minted %q, written back %q", metadata, first.UUID, msg.UUID)
+		}
+		if msg.Metadata == nil || len(msg.Metadata) != len(metadata) {
+			t.Errorf("%v: the caller's metadata became %v", metadata, msg.Metadata)
+		}
+		retry, err := envelope.Prepare(msg, envelope.Defaults{SourceID: "src"})
+		if err != nil || retry.UUID != first.UUID || retry.Metadata[envelope.MetadataID] != first.UUID {
+			t.Errorf("%v: a retry has id %q and error %v, want %q", metadata, retry.UUID, err, first.UUID)
+		}
+	}
+}
