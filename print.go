@@ -1,0 +1,165 @@
+package envelope
+
+import (
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Printing shows what identifies a hook and never what it holds: the body is "<N bytes>",
+// the provider's headers are "<N headers>", metadata "<N entries>", unknown members
+// "<N bytes>", and the signature of a signed claim is "<signature>".
+//
+// It covers every verb of package fmt that can be covered, and log/slog. Go has no hook for
+// an Envelope in an unexported field that is printed with %v, for %p, and for packages that
+// dump values by reflection. [Envelope.MarshalJSON] is the wire form and contains the body.
+
+// An attribute is one field as it is printed.
+type attribute struct {
+	name, field, text string
+	bare              bool // not quoted
+}
+
+// attributes are the fields that are set, in the order of the wire form.
+func (e *Envelope) attributes() []attribute {
+	a := make([]attribute, 0, 22)
+	add := func(name, field, text string) {
+		if text != "" {
+			a = append(a, attribute{name: name, field: field, text: text})
+		}
+	}
+	masked := func(name, field string, n int, what string) {
+		a = append(a, attribute{name, field, "<" + strconv.Itoa(n) + " " + what + ">", true})
+	}
+	a = append(a, attribute{name: "id", field: "ID", text: e.ID}, attribute{name: "source_id", field: "SourceID", text: e.SourceID})
+	add("tenant_id", "TenantID", e.TenantID)
+	if !e.ReceivedAt.IsZero() {
+		add("received_at", "ReceivedAt", e.ReceivedAt.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+	}
+	add("content_type", "ContentType", e.ContentType)
+	if e.Size != 0 {
+		a = append(a, attribute{"size", "Size", strconv.FormatInt(e.Size, 10), true})
+	}
+	add("dedupe_key", "DedupeKey", e.DedupeKey)
+	add("replay_id", "ReplayID", e.ReplayID)
+	add("idempotency_key", "IdempotencyKey", e.IdempotencyKey)
+	add("verification", "Verification.Status", string(e.Verification.Status))
+	if e.Verification.Flagged {
+		a = append(a, attribute{"verification_flagged", "Verification.Flagged", "true", true})
+	}
+	masked("headers", "Headers", len(e.Headers), "headers")
+	add("traceparent", "Traceparent", e.Traceparent)
+	add("tracestate", "Tracestate", e.Tracestate)
+	add("instance", "Instance", e.Instance)
+	add("region", "Region", e.Region)
+	add("ordering_key", "OrderingKey", e.OrderingKey)
+	if len(e.Metadata) > 0 {
+		masked("metadata", "Metadata", len(e.Metadata), "entries")
+	}
+	if len(e.Unknown) > 0 {
+		masked("unknown", "Unknown", len(e.Unknown), "bytes")
+	}
+	add("sha256", "SHA256", e.SHA256)
+	add("claim", "Claim", maskClaim(e.Claim))
+	masked("body", "Body", len(e.Body), "bytes")
+	return a
+}
+
+// maskClaim takes the signature off a signed reference, which is as good as the body to
+// whoever can reach the gateway. Anything that is not an unsigned reference is taken for one.
+func maskClaim(ref string) string {
+	if strings.HasPrefix(ref, "urn:ankusa:claim:v1:") || ref == "" {
+		return ref
+	}
+	if i := strings.LastIndexByte(ref, ':'); i >= 0 {
+		return ref[:i+1] + "<signature>"
+	}
+	return "<claim>"
+}
+
+// String describes e in one line, with the body as "<N bytes>" and the provider's headers
+// as "<N headers>". The text is for people and may change.
+func (e Envelope) String() string {
+	var b strings.Builder
+	b.WriteString("envelope")
+	for _, a := range e.attributes() {
+		b.WriteByte(' ')
+		b.WriteString(a.name)
+		b.WriteByte('=')
+		if a.bare {
+			b.WriteString(a.text)
+		} else {
+			b.WriteString(quoteIfNeeded(a.text))
+		}
+	}
+	return b.String()
+}
+
+// quoteIfNeeded quotes what would not be one word of a line.
+func quoteIfNeeded(s string) string {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '=' || c == '\\' {
+			return strconv.Quote(s)
+		}
+	}
+	if s == "" {
+		return `""`
+	}
+	return s
+}
+
+// GoString is String in the manner of %#v.
+func (e Envelope) GoString() string {
+	var b strings.Builder
+	b.WriteString("envelope.Envelope{")
+	for i, a := range e.attributes() {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(a.field)
+		b.WriteByte(':')
+		if a.bare {
+			b.WriteString(a.text)
+		} else {
+			b.WriteString(strconv.Quote(a.text))
+		}
+	}
+	b.WriteByte('}')
+	return b.String()
+}
+
+// Format prints GoString for %#v, String in quotes for %q, and String for every other verb.
+// Width and flags other than '#' apply to that text.
+func (e Envelope) Format(s fmt.State, verb rune) {
+	switch {
+	case verb == 'v' && s.Flag('#'):
+		_, _ = fmt.Fprint(s, e.GoString())
+	case verb == 'q':
+		_, _ = fmt.Fprintf(s, fmt.FormatString(s, 'q'), e.String())
+	default:
+		format := fmt.FormatString(s, 's')
+		_, _ = fmt.Fprintf(s, format, e.String())
+	}
+}
+
+// LogValue is a group of the fields that are set, named as on the wire, with the body as
+// "<N bytes>" and the provider's headers as "<N headers>".
+func (e Envelope) LogValue() slog.Value {
+	list := e.attributes()
+	attrs := make([]slog.Attr, 0, len(list))
+	for _, a := range list {
+		switch a.name {
+		case "received_at":
+			attrs = append(attrs, slog.Time(a.name, e.ReceivedAt.UTC().Truncate(time.Millisecond)))
+		case "size":
+			attrs = append(attrs, slog.Int64(a.name, e.Size))
+		case "verification_flagged":
+			attrs = append(attrs, slog.Bool(a.name, true))
+		default:
+			attrs = append(attrs, slog.String(a.name, a.text))
+		}
+	}
+	return slog.GroupValue(attrs...)
+}
