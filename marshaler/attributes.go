@@ -83,6 +83,20 @@ func (w *Wire) passedOn(name, value string) bool {
 	return w.Native != nil && !memoryOnly(name) && !subscriberFraming(name) && w.Native(name, value)
 }
 
+// idempotencyKey is the key as it is sealed, in parts.
+func (l *list) idempotencyKey() (tenant, source, key string) {
+	switch {
+	case l.idempotency != "":
+		return "", "", l.idempotency
+	case l.dedupe == "":
+		return "", "", l.id
+	case l.tenant == "":
+		return "default", l.source, l.dedupe
+	default:
+		return l.tenant, l.source, l.dedupe
+	}
+}
+
 // total returns the number of our own attributes, and the bytes of their names and values.
 func (l *list) total(tenantAlways bool) (count int, bytes int64) {
 	if l.malformed {
@@ -101,7 +115,12 @@ func (l *list) total(tenantAlways bool) (count int, bytes int64) {
 	}
 	add(envelope.MetadataTenantID, len(l.tenant))
 	add(envelope.MetadataVersion, len(wireVersion))
-	add(envelope.MetadataIdempotencyKey, len(l.idempotency))
+	tenant, source, key := l.idempotencyKey()
+	idempotency := len(key)
+	if tenant != "" {
+		idempotency += len(tenant) + len(":") + len(source) + len(":")
+	}
+	add(envelope.MetadataIdempotencyKey, idempotency)
 	add(contentType, len(jsonContentType))
 	add(envelope.MetadataDedupeKey, len(l.dedupe))
 	add(envelope.MetadataReplayID, len(l.replay))
@@ -125,7 +144,11 @@ func (w *Wire) attributes(prepared *message.Message, l *list) []Attribute {
 		add(envelope.MetadataSourceID, l.source)
 		add(envelope.MetadataTenantID, l.tenant)
 		add(envelope.MetadataVersion, wireVersion)
-		add(envelope.MetadataIdempotencyKey, l.idempotency)
+		tenant, source, key := l.idempotencyKey()
+		if tenant != "" {
+			key = tenant + ":" + source + ":" + key
+		}
+		add(envelope.MetadataIdempotencyKey, key)
 		add(contentType, jsonContentType)
 		add(envelope.MetadataDedupeKey, l.dedupe)
 		add(envelope.MetadataReplayID, l.replay)

@@ -99,8 +99,10 @@ func newKafka(ctx context.Context, dir, classes string, port, controller int, o 
 	java := func(heap string, args ...string) []string {
 		// A small, single-threaded collector and the quick compiler: the machine is shared
 		// with the tests, and a broker of a test lives for minutes.
-		return append([]string{"-Xmx" + heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-			"-cp", classes, "-Dlog4j2.configurationFile=" + logging}, args...)
+		return append([]string{
+			"-Xmx" + heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+			"-cp", classes, "-Dlog4j2.configurationFile=" + logging,
+		}, args...)
 	}
 	// Any cluster id does: 16 bytes in unpadded base64.
 	format := exec.CommandContext(ctx, "java", java("128m", "kafka.tools.StorageTool", "format",

@@ -53,17 +53,16 @@ func timestamp(prepared *message.Message) time.Time {
 }
 
 // native reports whether this name may be a header: it has room, and is none that RabbitMQ
-// routes by (as text these close the channel) or writes itself.
+// routes by or writes itself.
 func native(name, _ string) bool {
 	return len(name) <= maxShortString && utf8.ValidString(name) &&
-		name != "CC" && name != "BCC" && !brokerOwned(name)
+		!strings.EqualFold(name, "CC") && !strings.EqualFold(name, "BCC") && !brokerOwned(name)
 }
 
 // brokerOwned reports whether RabbitMQ writes this header into what it delivers: facts about
-// one stored copy. A copy that is published again must not bring them along as headers, for
-// the broker would leave x-first-death-queue as it is when that copy dies.
+// one stored copy, which a copy that is published again must not bring along as its own.
 func brokerOwned(name string) bool {
-	switch name {
+	switch strings.ToLower(name) {
 	case "x-death", "x-delivery-count", "x-acquired-count", "x-stream-offset":
 		return true
 	}

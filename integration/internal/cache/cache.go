@@ -71,9 +71,9 @@ func InPlace(ctx context.Context, name string, fill func(ctx context.Context, di
 	})
 }
 
-// locked calls make with the folder of name while it holds the lock of that name, which
+// locked calls prepare with the folder of name while it holds the lock of that name, which
 // ends with the process at the latest.
-func locked(name string, make func(dir string) error) (string, error) {
+func locked(name string, prepare func(dir string) error) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
@@ -90,7 +90,7 @@ func locked(name string, make func(dir string) error) (string, error) {
 	if err := flock(lock); err != nil {
 		return "", fmt.Errorf("cache: lock %s: %w", name, err)
 	}
-	if err := make(dir); err != nil {
+	if err := prepare(dir); err != nil {
 		return "", fmt.Errorf("cache: %s: %w", name, err)
 	}
 	return dir, nil

@@ -1,0 +1,97 @@
+# What a person can do here: make help.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Each module is built as its users build it; go.work is for editors.
+export GOWORK := off
+# Neither tests nor tools need to know the revision.
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+
+FUZZTIME ?= 5s
+BENCH    ?= .
+COUNT    ?= 6
+
+MODULES := . $(sort $(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod)))
+# The module whose go.mod holds a version that nothing imports.
+TIDY    := $(filter-out tools/vulncheck,$(MODULES))
+# The modules that are not about our own code.
+SCANNED := $(filter-out tools tools/vulncheck,$(MODULES))
+
+TOOLS   := bin/golangci-lint
+TESTRUN := bin/testrun -skips integration/skips.txt
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo '  FUZZTIME=$(FUZZTIME) (test, fuzz), BENCH=$(BENCH) and COUNT=$(COUNT) (bench)'
+
+.PHONY: test
+test: bin/testrun ## all tests that need no server, with the race detector, and a moment of fuzzing
+	$(TESTRUN) \
+		'tools: test tools ./...' \
+		'vulncheck: test tools/vulncheck ./...' \
+		'root: test . -race -shuffle=on ./...' \
+		'embedded: test integration -race ./embedded/... ./internal/... ./servers/...' \
+		'fuzz: fuzz . $(FUZZTIME) ./...'
+
+.PHONY: fuzz
+fuzz: bin/testrun ## every fuzz target, for FUZZTIME each
+	$(TESTRUN) 'fuzz: fuzz . $(FUZZTIME) ./...'
+
+.PHONY: integration
+integration: bin/testrun ## the flows against real servers and peers, which it installs, at a tenth of the full counts
+	ENVELOPE_SCALE=0.1 $(TESTRUN) $(PREPARE) 'real: test integration -count=1 -timeout 25m ./real/...'
+
+.PHONY: soak
+soak: bin/testrun ## the same with the full counts
+	ENVELOPE_SCALE=1 $(TESTRUN) $(PREPARE) \
+		'embedded: test integration -count=1 -timeout 60m ./embedded/...' \
+		'real: test integration -count=1 -timeout 120m ./real/...'
+
+PREPARE = \
+	'install: run integration/install.sh' \
+	'download: run go run -C integration ./cmd/download' \
+	'compile: run go test -C integration -c -o /dev/null ./embedded/... ./real/...'
+
+.PHONY: bench
+bench: bin/benchstat ## the benchmarks COUNT times in turn, then benchstat over bin/bench.txt
+	@mkdir -p bin
+	for i in $$(seq $(COUNT)); do go test -run '^$$' -bench '$(BENCH)' -benchmem ./...; done | tee bin/bench.txt
+	bin/benchstat bin/bench.txt
+
+.PHONY: lint
+lint: $(TOOLS) bin/vulncheck bin/modlist ## the linter, formats, tidy modules, the modules users build, known vulnerabilities
+	for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(CURDIR)/bin/golangci-lint run ./...); done
+	for m in $(TIDY); do echo "tidy $$m"; (cd $$m && go mod tidy -diff); done
+	bin/modlist . tools/modules.golden
+	cd tools/vulncheck && $(CURDIR)/bin/vulncheck $(CURDIR)/bin/govulncheck $(addprefix $(CURDIR)/,$(SCANNED))
+
+.PHONY: fmt
+fmt: $(TOOLS) ## write every file in the format that lint wants
+	for m in $(MODULES); do (cd $$m && $(CURDIR)/bin/golangci-lint fmt ./...); done
+
+.PHONY: modules
+modules: bin/modlist ## write the list of the modules that a user of each package builds
+	bin/modlist -update . tools/modules.golden
+
+.PHONY: watch
+watch: $(TOOLS) ## run a package's tests when a file of it changes
+	bin/gotestsum --watch --format testname
+
+.PHONY: clean
+clean: ## remove what was built; downloads stay in the user's cache folder
+	rm -rf bin
+
+# The development tools, in the versions of tools/go.mod.
+$(TOOLS) bin/benchstat: tools/go.mod tools/go.sum
+	go build -C tools -o $(CURDIR)/bin/ tool
+	touch $(TOOLS) bin/benchstat
+
+bin/testrun bin/modlist: bin/%: $(wildcard tools/*/*.go) tools/go.mod
+	go build -C tools -o $(CURDIR)/$@ ./$*
+
+bin/vulncheck: $(wildcard tools/vulncheck/*)
+	go build -C tools/vulncheck -o $(CURDIR)/$@ .
