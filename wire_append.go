@@ -27,7 +27,10 @@ func (f *fields) appendWire(dst []byte, escapeNoncharacters bool) ([]byte, error
 		return dst, err
 	}
 	start := len(dst)
-	w := writer{slices.Grow(dst, f.sizeHint()), escapeNoncharacters, ""}
+	if int64(cap(dst)-len(dst)) <= base64Len(int64(len(f.body))) { // else it has been measured
+		dst = slices.Grow(dst, f.sizeHint())
+	}
+	w := writer{dst, escapeNoncharacters, ""}
 	w.raw(`{"v":1`)
 	w.text(memberID, f.id)
 	w.text(memberSourceID, f.sourceID)

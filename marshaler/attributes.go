@@ -83,20 +83,6 @@ func (w *Wire) passedOn(name, value string) bool {
 	return w.Native != nil && !memoryOnly(name) && !subscriberFraming(name) && w.Native(name, value)
 }
 
-// idempotencyKey is the key as it is sealed, in parts.
-func (l *list) idempotencyKey() (tenant, source, key string) {
-	switch {
-	case l.idempotency != "":
-		return "", "", l.idempotency
-	case l.dedupe == "":
-		return "", "", l.id
-	case l.tenant == "":
-		return "default", l.source, l.dedupe
-	default:
-		return l.tenant, l.source, l.dedupe
-	}
-}
-
 // total returns the number of our own attributes, and the bytes of their names and values.
 func (l *list) total(tenantAlways bool) (count int, bytes int64) {
 	if l.malformed {
@@ -115,12 +101,7 @@ func (l *list) total(tenantAlways bool) (count int, bytes int64) {
 	}
 	add(envelope.MetadataTenantID, len(l.tenant))
 	add(envelope.MetadataVersion, len(wireVersion))
-	tenant, source, key := l.idempotencyKey()
-	idempotency := len(key)
-	if tenant != "" {
-		idempotency += len(tenant) + len(":") + len(source) + len(":")
-	}
-	add(envelope.MetadataIdempotencyKey, idempotency)
+	add(envelope.MetadataIdempotencyKey, len(l.idempotency))
 	add(contentType, len(jsonContentType))
 	add(envelope.MetadataDedupeKey, len(l.dedupe))
 	add(envelope.MetadataReplayID, len(l.replay))
@@ -144,11 +125,7 @@ func (w *Wire) attributes(prepared *message.Message, l *list) []Attribute {
 		add(envelope.MetadataSourceID, l.source)
 		add(envelope.MetadataTenantID, l.tenant)
 		add(envelope.MetadataVersion, wireVersion)
-		tenant, source, key := l.idempotencyKey()
-		if tenant != "" {
-			key = tenant + ":" + source + ":" + key
-		}
-		add(envelope.MetadataIdempotencyKey, key)
+		add(envelope.MetadataIdempotencyKey, l.idempotency)
 		add(contentType, jsonContentType)
 		add(envelope.MetadataDedupeKey, l.dedupe)
 		add(envelope.MetadataReplayID, l.replay)

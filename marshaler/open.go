@@ -78,14 +78,7 @@ func (w *Wire) openOther(r Received, reason error) *message.Message {
 			return msg
 		}
 	}
-	id := r.ID
-	if own := native[watermillUUID]; own != "" {
-		id = own
-	}
-	if !utf8.ValidString(id) {
-		id = ""
-	}
-	msg := envelope.OpenMalformed(r.Body, reason, id, native)
+	msg := envelope.OpenMalformed(r.Body, reason, idOf(r.ID, native), native)
 	if r.Key != "" {
 		msg.Metadata[envelope.MetadataKey] = r.Key
 	}
@@ -96,6 +89,16 @@ func (w *Wire) openOther(r Received, reason error) *message.Message {
 		}
 	}
 	return msg
+}
+
+// idOf returns the id of a malformed message: the first that there is.
+func idOf(transport string, native map[string]string) string {
+	for _, id := range []string{native[watermillUUID], transport, native[envelope.MetadataID]} {
+		if id != "" && utf8.ValidString(id) {
+			return id
+		}
+	}
+	return envelope.NewID()
 }
 
 var errFallback = errors.New("marshaler: the fallback returned no message")

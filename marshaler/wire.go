@@ -97,7 +97,10 @@ func (w *Wire) Prepare(msg *message.Message) (*message.Message, error) {
 		if p == msg {
 			p = msg.CopyWithContext()
 		}
-		p.Metadata[envelope.MetadataOrderingKey] = LaneKey(p)
+		p.Metadata[envelope.MetadataOrderingKey] = envelope.LaneKeyOf(p)
+	}
+	if err := w.options(false).Check(p); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
@@ -182,13 +185,4 @@ func (w *Wire) options(inMember bool) envelope.SealOptions {
 func (w *Wire) native(name, value string) bool {
 	return w.Native != nil && name != "" && !strings.EqualFold(name, contentType) &&
 		utf8.ValidString(name) && utf8.ValidString(value) && w.Native(name, value)
-}
-
-// LaneKey returns the key of the lane that a prepared message is ordered in: its ordering
-// key, else "tenant/source" ("/source" without a tenant).
-func LaneKey(prepared *message.Message) string {
-	if key := prepared.Metadata[envelope.MetadataOrderingKey]; key != "" {
-		return key
-	}
-	return prepared.Metadata[envelope.MetadataTenantID] + "/" + prepared.Metadata[envelope.MetadataSourceID]
 }

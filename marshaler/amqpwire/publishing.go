@@ -53,16 +53,17 @@ func timestamp(prepared *message.Message) time.Time {
 }
 
 // native reports whether this name may be a header: it has room, and is none that RabbitMQ
-// routes by or writes itself.
+// routes by (as text these close the channel) or writes itself.
 func native(name, _ string) bool {
 	return len(name) <= maxShortString && utf8.ValidString(name) &&
-		!strings.EqualFold(name, "CC") && !strings.EqualFold(name, "BCC") && !brokerOwned(name)
+		name != "CC" && name != "BCC" && !brokerOwned(name)
 }
 
 // brokerOwned reports whether RabbitMQ writes this header into what it delivers: facts about
-// one stored copy, which a copy that is published again must not bring along as its own.
+// one stored copy. A copy that is published again must not bring them along as headers, for
+// the broker would leave x-first-death-queue as it is when that copy dies.
 func brokerOwned(name string) bool {
-	switch strings.ToLower(name) {
+	switch name {
 	case "x-death", "x-delivery-count", "x-acquired-count", "x-stream-offset":
 		return true
 	}

@@ -148,7 +148,7 @@ func (m Marshaler) Marshal(topic string, msg *message.Message) (*sarama.Producer
 	if key != "" {
 		record.Key = sarama.StringEncoder(key)
 	}
-	if sealed.Body != nil {
+	if !isTombstone(prepared) {
 		record.Value = sarama.ByteEncoder(sealed.Body)
 	}
 	return record, nil
@@ -180,7 +180,7 @@ func (m Marshaler) key(topic string, prepared *message.Message) string {
 	case m.Key != nil:
 		return m.Key(topic, prepared)
 	default:
-		return marshaler.LaneKey(prepared)
+		return envelope.LaneKeyOf(prepared)
 	}
 }
 

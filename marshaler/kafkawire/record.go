@@ -37,7 +37,16 @@ func (m Marshaler) Unmarshal(record *sarama.ConsumerMessage) (*message.Message, 
 		r.Fallback = func() (*message.Message, error) { return m.Fallback.Unmarshal(record) }
 	}
 	w := m.wire()
-	return w.Open(r), nil
+	msg := w.Open(r)
+	if record.Value == nil && envelope.IsMalformed(msg) {
+		delete(msg.Metadata, envelope.MetadataRaw)
+	}
+	return msg, nil
+}
+
+// isTombstone reports whether a malformed message came without a value, not with an empty one.
+func isTombstone(msg *message.Message) bool {
+	return envelope.IsMalformed(msg) && envelope.Raw(msg) == nil
 }
 
 // native yields the headers from the last to the first. Their text is one allocation.
