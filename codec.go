@@ -183,11 +183,11 @@ func (p *parser) envelope(body []byte) *Envelope {
 	}
 	e.Headers = lastValues(e.Headers)
 	for it := iterate(p.objectText(memberMetadata)); it.next(); {
-		if name := a.string(it.name); !IsReserved(name) {
+		if name, value := a.string(it.name), a.string(it.str); isUserMetadata(f.traceparent, f.tracestate, name, value) {
 			if e.Metadata == nil {
 				e.Metadata = make(map[string]string)
 			}
-			e.Metadata[name] = a.string(it.str)
+			e.Metadata[name] = value
 		}
 	}
 	if n := p.unknownTextLen(); n > 0 {

@@ -34,7 +34,7 @@ func Open(data []byte) (*message.Message, error) {
 	msg.Metadata = make(message.Metadata, e.count()+count+metadataRoom)
 	for m := iterate(f.metadata); m.next(); {
 		name, value := m.name.String(), m.str.String()
-		if opensTo(&f, name, value) {
+		if isUserMetadata(f.traceparent, f.tracestate, name, value) {
 			msg.Metadata[name] = value
 		}
 	}
@@ -59,20 +59,6 @@ func (e *entries) from(f *fields) {
 	at := strconv.AppendInt(room[:0], f.receivedAt, 10)
 	numbers := string(strconv.AppendInt(at, f.size, 10))
 	e.receivedAt, e.size = numbers[:len(at)], numbers[len(at):]
-}
-
-// opensTo reports whether an entry of the watermill_metadata member becomes metadata. Of the
-// reserved names only a traceparent or a tracestate does that is no trace context, where the
-// field of the same name is null: user metadata of that name is carried so. A valid one would
-// be a trace context that the message does not have.
-func opensTo(f *fields, name, value string) bool {
-	switch name {
-	case MetadataTraceparent:
-		return f.traceparent == "" && value != "" && !ValidTraceparent(value)
-	case MetadataTracestate:
-		return f.tracestate == "" && value != "" && !ValidTraceparent(f.traceparent)
-	}
-	return !IsReserved(name)
 }
 
 // OpenMalformed returns the open form of bytes that cannot be read: an empty payload, so that

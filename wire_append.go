@@ -301,7 +301,8 @@ func (w *writer) metadata(f *fields) {
 		w.name(memberMetadata)
 		from := len(w.dst)
 		var ok bool
-		w.dst, ok = appendMetadata(w.dst, f.metadataMap, w.escapeNoncharacters)
+		traceparent, tracestate := f.traceContext()
+		w.dst, ok = appendMetadata(w.dst, f.metadataMap, traceparent, tracestate, w.escapeNoncharacters)
 		w.fail(ok, memberMetadata)
 		if len(w.dst)-from == len(`{}`) {
 			w.dst = w.dst[:start]
@@ -378,13 +379,13 @@ func cleanHeaders(headers []Header) bool {
 	return true
 }
 
-// appendMetadata appends the entries as a JSON object, sorted by name, without those whose
-// name is reserved. It reports false when a name or a value is not UTF-8.
-func appendMetadata(dst []byte, metadata map[string]string, escapeNoncharacters bool) ([]byte, bool) {
+// appendMetadata appends the entries that are user metadata beside that trace context as a
+// JSON object, sorted by name. It reports false when a name or a value is not UTF-8.
+func appendMetadata(dst []byte, metadata map[string]string, traceparent, tracestate string, escapeNoncharacters bool) ([]byte, bool) {
 	var room [16]string
 	names := room[:0]
-	for name := range metadata {
-		if !IsReserved(name) {
+	for name, value := range metadata {
+		if isUserMetadata(traceparent, tracestate, name, value) {
 			names = append(names, name)
 		}
 	}
@@ -403,4 +404,19 @@ func appendMetadata(dst []byte, metadata map[string]string, escapeNoncharacters 
 		valid = valid && ok
 	}
 	return append(dst, '}'), valid
+}
+
+// isUserMetadata reports whether an entry of watermill_metadata is metadata, beside the
+// message's own traceparent and tracestate. Of the reserved names only a traceparent or a
+// tracestate is that is no trace context, where the field of the same name is null: user
+// metadata of that name is carried so. A valid one would be a trace context that the message
+// does not have.
+func isUserMetadata(traceparent, tracestate, name, value string) bool {
+	switch name {
+	case MetadataTraceparent:
+		return traceparent == "" && value != "" && !ValidTraceparent(value)
+	case MetadataTracestate:
+		return tracestate == "" && value != "" && !ValidTraceparent(traceparent)
+	}
+	return !IsReserved(name)
 }

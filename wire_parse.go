@@ -56,6 +56,7 @@ type parser struct {
 	// trusted is set while the end of the text of body_base64 is a guess: the next quote.
 	// The guess was right if the text is base64, which has no '\' before a quote.
 	trusted bool
+	spare   []byte // memory for a body, of an attempt that failed
 
 	// What the checks have found.
 	receivedAt, size int64
@@ -83,7 +84,7 @@ func (p *parser) read(dst, data []byte) ([]byte, error) {
 	p.text = view(data)
 	body, err := p.check(dst, data, true)
 	if err != nil && p.trusted {
-		*p = parser{text: p.text}
+		*p = parser{text: p.text, spare: p.spare}
 		body, err = p.check(dst, data, false)
 	}
 	if err != nil {
@@ -238,7 +239,10 @@ func (p *parser) readBody(dst, data []byte) ([]byte, error) {
 	}
 	body := dst[len(dst):]
 	if cap(body) < n || body == nil {
-		body = make([]byte, n)
+		if cap(p.spare) < n || p.spare == nil {
+			p.spare = make([]byte, n)
+		}
+		body = p.spare
 	}
 	body = body[:n]
 	if !decodeRawBase64(body, data[inline.start:inline.end], inline.escaped) {
@@ -278,6 +282,10 @@ func (p *parser) checkClaim() error {
 	return nil
 }
 
+// maxGuess is the length of a body's text from which a wrong guess would cost too much
+// memory.
+const maxGuess = 64<<10/3*4 + 4
+
 // scan walks over the text and finds its members. With trust it takes the next quote for
 // the end of a body; a caller that finds anything wrong with the message scans again
 // without.
@@ -314,7 +322,7 @@ func (p *parser) scan(trust bool) int {
 			v.end = i
 		case member == memberBody && trust:
 			n := strings.IndexByte(s[i+1:], '"')
-			if n < 0 || p.trusted {
+			if n < 0 || p.trusted || n > maxGuess && strings.IndexByte(s[i+1:i+1+n], '\\') >= 0 {
 				p.trusted = true
 				return ^len(s)
 			}
