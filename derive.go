@@ -32,22 +32,18 @@ func Derive(cause *message.Message, name string, payload []byte) *message.Messag
 	opened := peek(cause)
 	var e entries
 	e.read(opened.Metadata)
-	switch {
-	case e.malformed != "":
-		e = entries{ownsTrace: true, ownsContentType: e.sealed}
-	case e.id == "":
-		e.keepInputs()
-		e.dedupeKey, e.replayID, e.receivedAt, e.fallback, e.receipt = "", "", "", "", ""
-	default:
+	hasEnvelope := e.at[entryID] != "" && e.at[entryMalformed] == ""
+	if e.at[entryMalformed] != "" {
+		e.keepNothing()
+	} else {
 		e.keepDerived()
-		e.id = "set below"
 	}
 	id := NewID()
 	if opened.UUID != "" {
 		id = uuid.NewSHA1(uuid.MustParse(DeriveNamespace), []byte(opened.UUID+"\n"+name)).String()
 	}
-	if e.id != "" {
-		e.id = id
+	if hasEnvelope {
+		e.at[entryID] = id
 	}
 	msg := e.message(opened, payload)
 	msg.UUID = id
@@ -60,7 +56,7 @@ func Derive(cause *message.Message, name string, payload []byte) *message.Messag
 
 // peek is unsealed without a change to msg.
 func peek(msg *message.Message) *message.Message {
-	if _, sealed := msg.Metadata[MetadataVersion]; !sealed {
+	if msg.Metadata[MetadataVersion] == "" {
 		return msg
 	}
 	same := message.NewMessage(msg.UUID, msg.Payload)
@@ -86,17 +82,17 @@ func Replay(msg *message.Message, replayID string) *message.Message {
 	var e entries
 	e.read(opened.Metadata)
 	switch {
-	case e.malformed != "":
-		e = entries{ownsTrace: true, ownsContentType: e.sealed}
-	case e.id != "" && e.id != opened.UUID:
+	case e.at[entryMalformed] != "":
+		e.keepNothing()
+	case e.at[entryID] != "" && e.at[entryID] != opened.UUID:
 		e.keepDerived()
-		e.id = opened.UUID
+		e.at[entryID] = opened.UUID
 	}
 	if replayID == "" {
 		replayID = NewID()
 	}
-	if e.replayID != replayID {
-		e.replayID, e.receipt = replayID, ""
+	if e.at[entryReplayID] != replayID {
+		e.at[entryReplayID], e.at[entryReceipt] = replayID, ""
 	}
 	copied := e.message(opened, opened.Payload)
 	copied.UUID = opened.UUID

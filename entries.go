@@ -9,132 +9,180 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 )
 
-// entries are those of an open message's metadata that are not the user's: one string for
-// each constant of metadata.go, empty when absent.
+// entries are those of an open message's metadata that are not the user's, by the index of
+// their name below; the empty string is an absent one.
 type entries struct {
-	id, sourceID, tenantID, receivedAt, contentType  string
-	dedupeKey, replayID, idempotencyKey, orderingKey string
-	verification, flagged, instance, region          string
-	traceparent, tracestate, size, sha256, claim     string
-	headers, unknown                                 string
-	redeemed, malformed, fallback, receipt           string
+	at [entryCount]string
 
 	// ownsTrace: entries named traceparent and tracestate are a trace context, or are not
 	// to be kept. Otherwise they are user metadata. ownsContentType is the same for
 	// content_type.
 	ownsTrace, ownsContentType bool
-	// sealed: the metadata are the native attributes of a message that was not opened.
-	sealed bool
+
+	// others counts the entries that read did not take: an upper bound of the user's.
+	others int
 }
 
-// An entry is one of the metadata of an open message.
-type entry struct {
-	name  string
-	value *string
-}
-
-// Of the list, the first are texts that are sealed as strings.
+// Errors are found in this order. The first textEntryCount are sealed as strings.
 const (
-	entryCount     = 24
-	textEntryCount = 15
+	entryID = iota
+	entrySourceID
+	entryTenantID
+	entryReceivedAt
+	entryContentType
+	entryDedupeKey
+	entryReplayID
+	entryIdempotencyKey
+	entryOrderingKey
+	entryVerification
+	entryFlagged
+	entryInstance
+	entryRegion
+	entryTraceparent
+	entryTracestate
+	entryHeaders
+	entryUnknown
+	entrySize
+	entrySHA256
+	entryClaim
+	entryRedeemed
+	entryMalformed
+	entryFallback
+	entryReceipt
+	entryVersion
+
+	entryCount
+	textEntryCount = entryTracestate + 1
+	noEntry        = -1
 )
 
-// list returns all entries; errors are found in this order.
-func (e *entries) list() [entryCount]entry {
-	return [entryCount]entry{
-		{MetadataID, &e.id},
-		{MetadataSourceID, &e.sourceID},
-		{MetadataTenantID, &e.tenantID},
-		{MetadataReceivedAt, &e.receivedAt},
-		{MetadataContentType, &e.contentType},
-		{MetadataDedupeKey, &e.dedupeKey},
-		{MetadataReplayID, &e.replayID},
-		{MetadataIdempotencyKey, &e.idempotencyKey},
-		{MetadataOrderingKey, &e.orderingKey},
-		{MetadataVerification, &e.verification},
-		{MetadataFlagged, &e.flagged},
-		{MetadataInstance, &e.instance},
-		{MetadataRegion, &e.region},
-		{MetadataTraceparent, &e.traceparent},
-		{MetadataTracestate, &e.tracestate},
-		{MetadataSize, &e.size},
-		{MetadataSHA256, &e.sha256},
-		{MetadataClaim, &e.claim},
-		{MetadataHeaders, &e.headers},
-		{MetadataUnknown, &e.unknown},
-		{MetadataRedeemed, &e.redeemed},
-		{MetadataMalformed, &e.malformed},
-		{MetadataFallback, &e.fallback},
-		{MetadataReceipt, &e.receipt},
+var entryNames = [entryCount]string{
+	MetadataID,
+	MetadataSourceID,
+	MetadataTenantID,
+	MetadataReceivedAt,
+	MetadataContentType,
+	MetadataDedupeKey,
+	MetadataReplayID,
+	MetadataIdempotencyKey,
+	MetadataOrderingKey,
+	MetadataVerification,
+	MetadataFlagged,
+	MetadataInstance,
+	MetadataRegion,
+	MetadataTraceparent,
+	MetadataTracestate,
+	MetadataHeaders,
+	MetadataUnknown,
+	MetadataSize,
+	MetadataSHA256,
+	MetadataClaim,
+	MetadataRedeemed,
+	MetadataMalformed,
+	MetadataFallback,
+	MetadataReceipt,
+	MetadataVersion,
+}
+
+// entryOf returns the index of a name, or noEntry.
+func entryOf(name string) int {
+	switch name {
+	case MetadataID:
+		return entryID
+	case MetadataSourceID:
+		return entrySourceID
+	case MetadataTenantID:
+		return entryTenantID
+	case MetadataReceivedAt:
+		return entryReceivedAt
+	case MetadataContentType:
+		return entryContentType
+	case MetadataDedupeKey:
+		return entryDedupeKey
+	case MetadataReplayID:
+		return entryReplayID
+	case MetadataIdempotencyKey:
+		return entryIdempotencyKey
+	case MetadataOrderingKey:
+		return entryOrderingKey
+	case MetadataVerification:
+		return entryVerification
+	case MetadataFlagged:
+		return entryFlagged
+	case MetadataInstance:
+		return entryInstance
+	case MetadataRegion:
+		return entryRegion
+	case MetadataTraceparent:
+		return entryTraceparent
+	case MetadataTracestate:
+		return entryTracestate
+	case MetadataHeaders:
+		return entryHeaders
+	case MetadataUnknown:
+		return entryUnknown
+	case MetadataSize:
+		return entrySize
+	case MetadataSHA256:
+		return entrySHA256
+	case MetadataClaim:
+		return entryClaim
+	case MetadataRedeemed:
+		return entryRedeemed
+	case MetadataMalformed:
+		return entryMalformed
+	case MetadataFallback:
+		return entryFallback
+	case MetadataReceipt:
+		return entryReceipt
+	case MetadataVersion:
+		return entryVersion
 	}
+	return noEntry
 }
 
 // read sorts md out in one pass. A trace context that is none stays user metadata.
 func (e *entries) read(md message.Metadata) {
 	for name, value := range md {
-		switch name {
-		case MetadataID:
-			e.id = value
-		case MetadataSourceID:
-			e.sourceID = value
-		case MetadataTenantID:
-			e.tenantID = value
-		case MetadataReceivedAt:
-			e.receivedAt = value
-		case MetadataContentType:
-			e.contentType = value
-		case MetadataDedupeKey:
-			e.dedupeKey = value
-		case MetadataReplayID:
-			e.replayID = value
-		case MetadataIdempotencyKey:
-			e.idempotencyKey = value
-		case MetadataOrderingKey:
-			e.orderingKey = value
-		case MetadataVerification:
-			e.verification = value
-		case MetadataFlagged:
-			e.flagged = value
-		case MetadataInstance:
-			e.instance = value
-		case MetadataRegion:
-			e.region = value
-		case MetadataTraceparent:
-			e.traceparent = value
-		case MetadataTracestate:
-			e.tracestate = value
-		case MetadataSize:
-			e.size = value
-		case MetadataSHA256:
-			e.sha256 = value
-		case MetadataClaim:
-			e.claim = value
-		case MetadataHeaders:
-			e.headers = value
-		case MetadataUnknown:
-			e.unknown = value
-		case MetadataRedeemed:
-			e.redeemed = value
-		case MetadataMalformed:
-			e.malformed = value
-		case MetadataFallback:
-			e.fallback = value
-		case MetadataReceipt:
-			e.receipt = value
-		case MetadataVersion:
-			e.sealed = true
+		if i := entryOf(name); i != noEntry {
+			e.at[i] = value
+		} else {
+			e.others++
 		}
 	}
-	if e.ownsTrace = ValidTraceparent(e.traceparent); !e.ownsTrace {
-		e.traceparent, e.tracestate = "", ""
+	if e.ownsTrace = ValidTraceparent(e.at[entryTraceparent]); !e.ownsTrace {
+		if e.at[entryTraceparent] != "" || e.at[entryTracestate] != "" {
+			e.at[entryTraceparent], e.at[entryTracestate] = "", ""
+			e.others += 2
+		}
 	}
+}
+
+// keep empties all entries but those.
+func (e *entries) keep(indexes ...int) {
+	kept := entries{ownsTrace: e.ownsTrace, ownsContentType: e.ownsContentType}
+	for _, i := range indexes {
+		kept.at[i] = e.at[i]
+	}
+	*e = kept
+}
+
+// count is the number of entries that write writes.
+func (e *entries) count() int {
+	n := 0
+	for i := range e.at {
+		if e.at[i] != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // write puts the entries that are not empty into md.
 func (e *entries) write(md message.Metadata) {
-	for _, entry := range e.list() {
-		if *entry.value != "" {
-			md[entry.name] = *entry.value
+	for i := range e.at {
+		if e.at[i] != "" {
+			md[entryNames[i]] = e.at[i]
 		}
 	}
 }
@@ -154,7 +202,7 @@ func (e *entries) isUsers(name, value string) bool {
 // message returns a new message of e, of the user's own entries in from, and of from's
 // context.
 func (e *entries) message(from *message.Message, payload []byte) *message.Message {
-	msg := message.NewMessage(e.id, payload)
+	msg := message.NewMessage(e.at[entryID], payload)
 	msg.SetContext(from.Context())
 	msg.Metadata = make(message.Metadata, len(from.Metadata)+8)
 	for name, value := range from.Metadata {
@@ -169,22 +217,21 @@ func (e *entries) message(from *message.Message, payload []byte) *message.Messag
 // check returns the error of the first entry that cannot be sealed. The claim is checked by
 // heldClaim.
 func (e *entries) check() error {
-	list := e.list()
-	for _, entry := range list[:textEntryCount] {
-		if !utf8.ValidString(*entry.value) {
-			return invalidEntry(entry.name, "not valid UTF-8")
+	for i := range textEntryCount {
+		if !utf8.ValidString(e.at[i]) {
+			return invalidEntry(entryNames[i], "not valid UTF-8")
 		}
 	}
-	if _, ok := parseDecimal(e.receivedAt); !ok {
+	if _, ok := parseDecimal(e.at[entryReceivedAt]); !ok {
 		return invalidEntry(MetadataReceivedAt, "not a decimal integer of 64 bits")
 	}
-	if e.flagged != "" && e.flagged != "true" {
+	if e.at[entryFlagged] != "" && e.at[entryFlagged] != "true" {
 		return invalidEntry(MetadataFlagged, "neither true nor absent")
 	}
-	if err := checkHeadersText(e.headers); err != nil {
+	if err := checkHeadersText(e.at[entryHeaders]); err != nil {
 		return err
 	}
-	return checkUnknownText(e.unknown)
+	return checkUnknownText(e.at[entryUnknown])
 }
 
 func invalidEntry(name, why string) error {
@@ -228,15 +275,4 @@ func hasPrefixFold(s, prefix string) bool {
 		}
 	}
 	return true
-}
-
-// count is the number of entries that write writes.
-func (e *entries) count() int {
-	n := 0
-	for _, entry := range e.list() {
-		if *entry.value != "" {
-			n++
-		}
-	}
-	return n
 }

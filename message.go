@@ -20,37 +20,30 @@ func (e *Envelope) Message() *message.Message {
 	if e.ID == "" {
 		e.ID = NewID()
 	}
-	o := entries{
-		id: e.ID, sourceID: e.SourceID, tenantID: e.TenantID, contentType: e.ContentType,
-		dedupeKey: e.DedupeKey, replayID: e.ReplayID, idempotencyKey: e.IdempotencyKey, orderingKey: e.OrderingKey,
-		verification: string(e.Verification.Status),
-		instance:     e.Instance, region: e.Region,
-		traceparent: e.Traceparent, tracestate: e.Tracestate, ownsTrace: ValidTraceparent(e.Traceparent),
-		size: strconv.Itoa(len(e.Body)), sha256: e.SHA256, claim: e.Claim,
-		unknown: string(e.Unknown),
-	}
+	o := entries{at: [entryCount]string{
+		entryID: e.ID, entrySourceID: e.SourceID, entryTenantID: e.TenantID, entryContentType: e.ContentType,
+		entryDedupeKey: e.DedupeKey, entryReplayID: e.ReplayID, entryIdempotencyKey: e.IdempotencyKey,
+		entryOrderingKey: e.OrderingKey, entryVerification: string(e.Verification.Status),
+		entryInstance: e.Instance, entryRegion: e.Region,
+		entryTraceparent: e.Traceparent, entryTracestate: e.Tracestate,
+		entryHeaders: headersText(e.Headers), entryUnknown: string(e.Unknown),
+		entrySize: strconv.Itoa(len(e.Body)), entrySHA256: e.SHA256, entryClaim: e.Claim,
+	}}
+	o.ownsTrace = ValidTraceparent(e.Traceparent)
 	if !e.ReceivedAt.IsZero() {
 		ms := e.ReceivedAt.UnixMilli()
-		o.receivedAt = strconv.FormatInt(ms, 10)
+		o.at[entryReceivedAt] = strconv.FormatInt(ms, 10)
 		if time.UnixMilli(ms).Unix() != e.ReceivedAt.Unix() { // it wraps around
-			o.receivedAt = e.ReceivedAt.String()
+			o.at[entryReceivedAt] = e.ReceivedAt.String()
 		}
 	}
 	if e.Verification.Flagged {
-		o.flagged = "true"
+		o.at[entryFlagged] = "true"
 	}
-	if len(e.Headers) > 0 {
-		text, _ := appendHeaders(nil, e.Headers, false)
-		if o.headers = view(text); o.headers == "{}" {
-			o.headers = ""
-		}
-	}
-	if e.Claim != "" {
-		if len(e.Body) > 0 {
-			o.redeemed = "true"
-		} else {
-			o.size = strconv.FormatInt(e.Size, 10)
-		}
+	if e.Claim != "" && len(e.Body) == 0 {
+		o.at[entrySize] = strconv.FormatInt(e.Size, 10)
+	} else if e.Claim != "" {
+		o.at[entryRedeemed] = "true"
 	}
 	msg := message.NewMessage(e.ID, e.Body)
 	msg.Metadata = make(message.Metadata, o.count()+len(e.Metadata)+metadataRoom)
@@ -61,6 +54,18 @@ func (e *Envelope) Message() *message.Message {
 	}
 	o.write(msg.Metadata)
 	return msg
+}
+
+// headersText is the text of headers that we write, "" when there are none.
+func headersText(headers []Header) string {
+	if len(headers) == 0 {
+		return ""
+	}
+	text, _ := appendHeaders(nil, headers, false)
+	if len(text) == len(`{}`) {
+		return ""
+	}
+	return view(text)
 }
 
 // isMetadata reports whether an entry of Envelope.Metadata is the user's. One that would be a
@@ -91,28 +96,25 @@ func FromMessage(msg *message.Message) (*Envelope, error) {
 	if err != nil {
 		return nil, err
 	}
-	receivedAt, _ := parseDecimal(o.receivedAt)
+	receivedAt, _ := parseDecimal(o.at[entryReceivedAt])
 	e := &Envelope{
-		ID: o.id, SourceID: o.sourceID, TenantID: o.tenantID,
-		ReceivedAt: time.UnixMilli(receivedAt).UTC(), ContentType: o.contentType,
-		Headers: parseHeaders(o.headers), Body: msg.Payload,
-		DedupeKey: o.dedupeKey, ReplayID: o.replayID, IdempotencyKey: o.idempotencyKey,
-		Verification: Verification{VerificationStatus(o.verification), o.flagged != ""},
-		Traceparent:  o.traceparent, Tracestate: o.tracestate,
-		Instance: o.instance, Region: o.region, OrderingKey: o.orderingKey,
-		Claim: o.claim, SHA256: o.sha256,
-	}
-	if held && len(msg.Payload) == 0 && o.redeemed == "" {
-		e.Size, _ = parseDecimal(o.size)
-	} else {
-		e.Size = int64(len(msg.Payload))
+		ID: o.at[entryID], SourceID: o.at[entrySourceID], TenantID: o.at[entryTenantID],
+		ReceivedAt: time.UnixMilli(receivedAt).UTC(), ContentType: o.at[entryContentType],
+		Headers: parseHeaders(o.at[entryHeaders]), Body: msg.Payload, Size: int64(len(msg.Payload)),
+		DedupeKey: o.at[entryDedupeKey], ReplayID: o.at[entryReplayID], IdempotencyKey: o.at[entryIdempotencyKey],
+		Verification: Verification{VerificationStatus(o.at[entryVerification]), o.at[entryFlagged] != ""},
+		Traceparent:  o.at[entryTraceparent], Tracestate: o.at[entryTracestate],
+		Instance: o.at[entryInstance], Region: o.at[entryRegion], OrderingKey: o.at[entryOrderingKey],
+		Claim: o.at[entryClaim], SHA256: o.at[entrySHA256],
 	}
 	if !held {
 		sum := sha256.Sum256(msg.Payload)
 		e.SHA256 = hex.EncodeToString(sum[:])
+	} else if len(msg.Payload) == 0 {
+		e.Size, _ = parseDecimal(o.at[entrySize])
 	}
-	if o.unknown != "" {
-		e.Unknown = []byte(o.unknown)
+	if unknown := o.at[entryUnknown]; unknown != "" {
+		e.Unknown = []byte(unknown)
 	}
 	for name, value := range msg.Metadata {
 		if o.isUsers(name, value) {

@@ -44,21 +44,21 @@ func Open(data []byte) (*message.Message, error) {
 
 // from sets e to what f holds beside the id and the body.
 func (e *entries) from(f *fields) {
-	*e = entries{
-		id: f.id, sourceID: f.sourceID, tenantID: f.tenantID, contentType: f.contentType,
-		dedupeKey: f.dedupeKey, replayID: f.replayID, idempotencyKey: f.idempotencyKey, orderingKey: f.orderingKey,
-		verification: string(f.verification.Status),
-		instance:     f.instance, region: f.region,
-		traceparent: f.traceparent, tracestate: f.tracestate,
-		sha256: f.sha256, claim: f.claim, headers: f.headers, unknown: f.unknown,
-	}
+	*e = entries{at: [entryCount]string{
+		entryID: f.id, entrySourceID: f.sourceID, entryTenantID: f.tenantID, entryContentType: f.contentType,
+		entryDedupeKey: f.dedupeKey, entryReplayID: f.replayID, entryIdempotencyKey: f.idempotencyKey,
+		entryOrderingKey: f.orderingKey, entryVerification: string(f.verification.Status),
+		entryInstance: f.instance, entryRegion: f.region,
+		entryTraceparent: f.traceparent, entryTracestate: f.tracestate,
+		entryHeaders: f.headers, entryUnknown: f.unknown, entrySHA256: f.sha256, entryClaim: f.claim,
+	}}
 	if f.verification.Flagged {
-		e.flagged = "true"
+		e.at[entryFlagged] = "true"
 	}
 	var room [2 * len("-9223372036854775808")]byte
 	at := strconv.AppendInt(room[:0], f.receivedAt, 10)
 	numbers := string(strconv.AppendInt(at, f.size, 10))
-	e.receivedAt, e.size = numbers[:len(at)], numbers[len(at):]
+	e.at[entryReceivedAt], e.at[entrySize] = numbers[:len(at)], numbers[len(at):]
 }
 
 // OpenMalformed returns the open form of bytes that cannot be read: an empty payload, so that

@@ -53,13 +53,13 @@ func Prepare(msg *message.Message, d Defaults) (*message.Message, error) {
 		return nil, err
 	}
 	payload := msg.Payload
-	hadClaim := e.claim != ""
+	hadClaim := e.at[entryClaim] != ""
 	held, err := e.heldClaim(payload)
 	switch {
 	case err != nil:
 		return nil, err
-	case held && (len(payload) > 0 || e.redeemed != ""):
-		e.redeemed, e.size, payload, changed = "", strconv.Itoa(len(payload)), nil, true
+	case held && (len(payload) > 0 || e.at[entryRedeemed] != ""):
+		e.at[entryRedeemed], e.at[entrySize], payload, changed = "", strconv.Itoa(len(payload)), nil, true
 	case hadClaim && !held:
 		changed = true
 	}
@@ -79,9 +79,7 @@ func unsealed(msg *message.Message) *message.Message {
 	if msg.Metadata == nil {
 		msg.Metadata = make(message.Metadata)
 	}
-	_, sealed := msg.Metadata[MetadataVersion]
-	_, malformed := msg.Metadata[MetadataMalformed]
-	if !sealed || malformed {
+	if msg.Metadata[MetadataVersion] == "" || msg.Metadata[MetadataMalformed] != "" {
 		return msg
 	}
 	opened, err := Open(msg.Payload)
@@ -92,7 +90,7 @@ func unsealed(msg *message.Message) *message.Message {
 		opened = OpenMalformed(msg.Payload, err, msg.UUID, msg.Metadata)
 	} else {
 		for name, value := range msg.Metadata {
-			if _, has := opened.Metadata[name]; !has && name != nativeContentType && !IsReserved(name) {
+			if _, has := opened.Metadata[name]; !has && !isContentType(name) && !IsReserved(name) {
 				opened.Metadata[name] = value
 			}
 		}
@@ -105,6 +103,10 @@ func unsealed(msg *message.Message) *message.Message {
 // native attributes of a sealed message it is that of the wire form.
 const nativeContentType = "content_type"
 
+func isContentType(name string) bool {
+	return len(name) == len(nativeContentType) && hasPrefixFold(name, nativeContentType)
+}
+
 // settle reads the metadata of msg, decides what msg is, and changes e to what is sealed of
 // it, but for the claim. It reports whether that is a change. A missing UUID is minted.
 func (e *entries) settle(msg *message.Message, d Defaults) (changed bool, err error) {
@@ -113,80 +115,76 @@ func (e *entries) settle(msg *message.Message, d Defaults) (changed bool, err er
 		msg.UUID = NewID()
 	}
 	switch {
-	case e.malformed != "": // and changed since
-		*e = entries{ownsTrace: true, ownsContentType: e.sealed}
+	case e.at[entryMalformed] != "": // and changed since
+		e.keepNothing()
 		changed = true
-	case e.id == "":
+	case e.at[entryID] == "":
 		e.keepInputs()
 		changed = true
-	case e.id != msg.UUID:
+	case e.at[entryID] != msg.UUID:
 		e.keepDerived()
-		e.id = msg.UUID
+		e.at[entryID] = msg.UUID
 		changed = true
 	}
-	if e.id == "" {
-		e.id = msg.UUID
-		if e.contentType == "" && !e.ownsContentType {
-			e.contentType = msg.Metadata[nativeContentType]
+	if e.at[entryID] == "" {
+		e.at[entryID] = msg.UUID
+		if e.at[entryContentType] == "" && !e.ownsContentType {
+			e.at[entryContentType] = msg.Metadata[nativeContentType]
 		}
 		e.fill(d)
-		if e.sourceID == "" {
+		if e.at[entrySourceID] == "" {
 			return false, invalidEntry(MetadataSourceID, "absent, and there is no default")
 		}
 	}
-	if e.receivedAt == "" {
-		e.receivedAt = strconv.FormatInt(time.Now().UnixMilli(), 10)
+	if e.at[entryReceivedAt] == "" {
+		e.at[entryReceivedAt] = strconv.FormatInt(time.Now().UnixMilli(), 10)
 		changed = true
 	}
-	if e.idempotencyKey == "" {
-		e.idempotencyKey = idempotencyKey("", e.tenantID, e.sourceID, e.dedupeKey, e.id)
+	if e.at[entryIdempotencyKey] == "" {
+		e.at[entryIdempotencyKey] = idempotencyKey("", e.at[entryTenantID], e.at[entrySourceID],
+			e.at[entryDedupeKey], e.at[entryID])
 		changed = true
 	}
-	if len(e.tracestate) > maxTracestate {
-		e.tracestate = TruncateTracestate(e.tracestate)
+	if len(e.at[entryTracestate]) > maxTracestate {
+		e.at[entryTracestate] = TruncateTracestate(e.at[entryTracestate])
 		changed = true
 	}
 	return changed, e.check()
+}
+
+// keepNothing leaves nothing of what a malformed message came with, and takes nothing for
+// the user's that came with it.
+func (e *entries) keepNothing() {
+	*e = entries{ownsTrace: true, ownsContentType: e.at[entryVersion] != ""}
 }
 
 // keepInputs leaves what counts in a message that carries no envelope. Trust and identity
 // (verification, idempotency key, digest, claim) and texts that are written as they are
 // (headers, unknown members) are for an envelope only.
 func (e *entries) keepInputs() {
-	*e = entries{
-		sourceID: e.sourceID, tenantID: e.tenantID, receivedAt: e.receivedAt, contentType: e.contentType,
-		dedupeKey: e.dedupeKey, replayID: e.replayID, orderingKey: e.orderingKey,
-		instance: e.instance, region: e.region,
-		traceparent: e.traceparent, tracestate: e.tracestate, ownsTrace: e.ownsTrace,
-		fallback: e.fallback, receipt: e.receipt,
-	}
+	e.keep(entrySourceID, entryTenantID, entryReceivedAt, entryContentType, entryDedupeKey, entryReplayID,
+		entryOrderingKey, entryInstance, entryRegion, entryTraceparent, entryTracestate, entryFallback, entryReceipt)
 }
 
 // keepDerived leaves what a message may have of the one that it was made of. What says that
 // the cause was checked, or would make the two look like one, stays behind.
 func (e *entries) keepDerived() {
-	*e = entries{
-		sourceID: e.sourceID, tenantID: e.tenantID, contentType: e.contentType,
-		orderingKey: e.orderingKey, instance: e.instance, region: e.region,
-		traceparent: e.traceparent, tracestate: e.tracestate, ownsTrace: e.ownsTrace,
-		headers: e.headers,
-	}
+	e.keep(entrySourceID, entryTenantID, entryContentType, entryHeaders,
+		entryOrderingKey, entryInstance, entryRegion, entryTraceparent, entryTracestate)
 }
 
+// fill puts d where there is nothing.
 func (e *entries) fill(d Defaults) {
-	for _, f := range [...]struct {
-		value *string
-		with  string
-	}{
-		{&e.sourceID, d.SourceID},
-		{&e.tenantID, d.TenantID},
-		{&e.contentType, d.ContentType},
-		{&e.instance, d.Instance},
-		{&e.region, d.Region},
-	} {
-		if *f.value == "" {
-			*f.value = f.with
-		}
+	e.fillOne(entrySourceID, d.SourceID)
+	e.fillOne(entryTenantID, d.TenantID)
+	e.fillOne(entryContentType, d.ContentType)
+	e.fillOne(entryInstance, d.Instance)
+	e.fillOne(entryRegion, d.Region)
+}
+
+func (e *entries) fillOne(i int, value string) {
+	if e.at[i] == "" {
+		e.at[i] = value
 	}
 }
 
@@ -195,30 +193,30 @@ func (e *entries) fill(d Defaults) {
 // is removed from e. The error is that of a claim that cannot be sealed, where there is no
 // payload that could be sealed instead.
 func (e *entries) heldClaim(payload []byte) (held bool, err error) {
-	if e.claim == "" {
+	if e.at[entryClaim] == "" {
 		return false, nil
 	}
-	tenant, isRef := refTenant(e.claim)
-	ours := e.tenantID == "" || e.tenantID == tenant
-	if len(payload) > 0 || e.redeemed != "" {
-		if isRef && ours && len(e.sha256) == 2*sha256.Size {
+	tenant, isRef := refTenant(e.at[entryClaim])
+	ours := e.at[entryTenantID] == "" || e.at[entryTenantID] == tenant
+	if len(payload) > 0 || e.at[entryRedeemed] != "" {
+		if isRef && ours && len(e.at[entrySHA256]) == 2*sha256.Size {
 			sum := sha256.Sum256(payload)
 			var digest [2 * sha256.Size]byte
 			hex.Encode(digest[:], sum[:])
-			if string(digest[:]) == e.sha256 {
+			if string(digest[:]) == e.at[entrySHA256] {
 				return true, nil
 			}
 		}
-		e.claim, e.redeemed, e.size, e.sha256 = "", "", "", ""
+		e.at[entryClaim], e.at[entryRedeemed], e.at[entrySize], e.at[entrySHA256] = "", "", "", ""
 		return false, nil
 	}
-	size, isSize := parseDecimal(e.size)
+	size, isSize := parseDecimal(e.at[entrySize])
 	switch {
 	case !isSize || size < 0:
 		return false, invalidEntry(MetadataSize, "beside a claim, not the decimal length of a body")
 	case !isRef:
 		return false, invalidEntry(MetadataClaim, "not a claim reference")
-	case !validDigest(e.sha256):
+	case !validDigest(e.at[entrySHA256]):
 		return false, invalidEntry(MetadataSHA256, "beside a claim, not 64 lower-case hex digits")
 	case !ours:
 		return false, &Error{Code: CodeTenantMismatch, Err: errOtherTenant}

@@ -46,8 +46,8 @@ func newMessage(uuid string, metadata md, payload string) *message.Message {
 	return msg
 }
 
-// received are the metadata of a hook as Open leaves them.
-var received = md{
+// receivedHook are the metadata of a hook as Open leaves them.
+var receivedHook = md{
 	envelope.MetadataID: hookID, envelope.MetadataSourceID: "stripe", envelope.MetadataTenantID: "acme",
 	envelope.MetadataReceivedAt: "1737500000000", envelope.MetadataContentType: "text/plain",
 	envelope.MetadataDedupeKey: "evt_1", envelope.MetadataIdempotencyKey: "acme:stripe:evt_1",
@@ -59,11 +59,11 @@ var received = md{
 	envelope.MetadataReceipt: "queue/7", "correlation_id": "c-1",
 }
 
-// claimed are those of a hook whose body lies in an object store.
-var claimed = with(received, md{envelope.MetadataClaim: claimRef})
+// claimedHook are those of a hook whose body lies in an object store.
+var claimedHook = with(receivedHook, md{envelope.MetadataClaim: claimRef})
 
-// derived are what is left of received in a message that was made of it.
-var derived = md{
+// derivedHook are what is left of receivedHook in a message that was made of it.
+var derivedHook = md{
 	envelope.MetadataID: otherID, envelope.MetadataSourceID: "stripe", envelope.MetadataTenantID: "acme",
 	envelope.MetadataReceivedAt: now, envelope.MetadataContentType: "text/plain",
 	envelope.MetadataIdempotencyKey: otherID, envelope.MetadataOrderingKey: "lane",
@@ -72,13 +72,13 @@ var derived = md{
 	envelope.MetadataHeaders: `{"x-event":"push"}`, "correlation_id": "c-1",
 }
 
-// fresh are the metadata of a plain message from source src.
-var fresh = md{
+// freshHook are the metadata of a plain message from source src.
+var freshHook = md{
 	envelope.MetadataID: otherID, envelope.MetadataSourceID: "src",
 	envelope.MetadataReceivedAt: now, envelope.MetadataIdempotencyKey: otherID,
 }
 
-var malformed = md{
+var malformedHook = md{
 	envelope.MetadataID: hookID, envelope.MetadataMalformed: "invalid_json", envelope.MetadataRaw: "{",
 	envelope.MetadataKey: "k", envelope.MetadataReceipt: "queue/7", envelope.MetadataSourceID: "stripe",
 	envelope.MetadataTenantID: "acme", envelope.MetadataTraceparent: parent, envelope.MetadataVersion: "1",
@@ -102,20 +102,20 @@ var prepareTests = []prepareTest{
 	// Rule 1: the payload is the truth.
 	{
 		why:  "a hook that is passed on needs no change",
-		uuid: hookID, metadata: received, payload: "hello",
-		same: true, wantUUID: hookID, want: received, wantPayload: "hello",
+		uuid: hookID, metadata: receivedHook, payload: "hello",
+		same: true, wantUUID: hookID, want: receivedHook, wantPayload: "hello",
 	},
 	{
 		why:  "a hook with another payload is the same hook; size and digest are computed on sealing",
-		uuid: hookID, metadata: received, payload: "enriched",
-		same: true, wantUUID: hookID, want: received, wantPayload: "enriched",
+		uuid: hookID, metadata: receivedHook, payload: "enriched",
+		same: true, wantUUID: hookID, want: receivedHook, wantPayload: "enriched",
 	},
 	{
 		why:  "defaults never touch a hook: what is absent there is absent on purpose",
-		uuid: hookID, metadata: with(received, md{envelope.MetadataTenantID: "", envelope.MetadataSourceID: "", envelope.MetadataRegion: ""}), payload: "hello",
+		uuid: hookID, metadata: with(receivedHook, md{envelope.MetadataTenantID: "", envelope.MetadataSourceID: "", envelope.MetadataRegion: ""}), payload: "hello",
 		defaults: envelope.Defaults{SourceID: "src", TenantID: "t", ContentType: "c/d", Instance: "i", Region: "r"},
 		same:     true, wantUUID: hookID, wantPayload: "hello",
-		want: with(received, md{envelope.MetadataTenantID: "", envelope.MetadataSourceID: "", envelope.MetadataRegion: ""}),
+		want: with(receivedHook, md{envelope.MetadataTenantID: "", envelope.MetadataSourceID: "", envelope.MetadataRegion: ""}),
 	},
 	{
 		why:  "what the sealed form must have is filled in",
@@ -125,132 +125,132 @@ var prepareTests = []prepareTest{
 	},
 	{
 		why:  "a tracestate that is too long loses members",
-		uuid: hookID, metadata: with(received, md{envelope.MetadataTracestate: "a=1,b=" + strings.Repeat("x", 600)}), payload: "hello",
-		wantUUID: hookID, wantPayload: "hello", want: received,
+		uuid: hookID, metadata: with(receivedHook, md{envelope.MetadataTracestate: "a=1,b=" + strings.Repeat("x", 600)}), payload: "hello",
+		wantUUID: hookID, wantPayload: "hello", want: receivedHook,
 	},
 	{
 		why:  "a trace context that is none is left alone",
-		uuid: hookID, metadata: with(received, md{envelope.MetadataTraceparent: "none", envelope.MetadataTracestate: "b=2"}), payload: "hello",
+		uuid: hookID, metadata: with(receivedHook, md{envelope.MetadataTraceparent: "none", envelope.MetadataTracestate: "b=2"}), payload: "hello",
 		same: true, wantUUID: hookID, wantPayload: "hello",
-		want: with(received, md{envelope.MetadataTraceparent: "none", envelope.MetadataTracestate: "b=2"}),
+		want: with(receivedHook, md{envelope.MetadataTraceparent: "none", envelope.MetadataTracestate: "b=2"}),
 	},
 
 	// Rule 2: a claim is kept only while it is true.
 	{
 		why:  "an unredeemed claim is passed on",
-		uuid: hookID, metadata: claimed,
-		same: true, wantUUID: hookID, want: claimed,
+		uuid: hookID, metadata: claimedHook,
+		same: true, wantUUID: hookID, want: claimedHook,
 	},
 	{
 		why:  "a redeemed body goes out as the claim again",
-		uuid: hookID, metadata: with(claimed, md{envelope.MetadataRedeemed: "true"}), payload: "hello",
-		wantUUID: hookID, want: claimed,
+		uuid: hookID, metadata: with(claimedHook, md{envelope.MetadataRedeemed: "true"}), payload: "hello",
+		wantUUID: hookID, want: claimedHook,
 	},
 	{
 		why:  "a payload with the claim's digest is that claim, whoever put it there",
-		uuid: hookID, metadata: claimed, payload: "hello",
-		wantUUID: hookID, want: claimed,
+		uuid: hookID, metadata: claimedHook, payload: "hello",
+		wantUUID: hookID, want: claimedHook,
 	},
 	{
 		why:  "the size of the claim is that of the payload that has its digest",
-		uuid: hookID, metadata: with(claimed, md{envelope.MetadataSize: "seven"}), payload: "hello",
-		wantUUID: hookID, want: claimed,
+		uuid: hookID, metadata: with(claimedHook, md{envelope.MetadataSize: "seven"}), payload: "hello",
+		wantUUID: hookID, want: claimedHook,
 	},
 	{
 		why:  "a redeemed body that was changed is no claim",
-		uuid: hookID, metadata: with(claimed, md{envelope.MetadataRedeemed: "true"}), payload: "changed",
+		uuid: hookID, metadata: with(claimedHook, md{envelope.MetadataRedeemed: "true"}), payload: "changed",
 		wantUUID: hookID, wantPayload: "changed",
-		want: with(received, md{envelope.MetadataSize: "", envelope.MetadataSHA256: ""}),
+		want: with(receivedHook, md{envelope.MetadataSize: "", envelope.MetadataSHA256: ""}),
 	},
 	{
 		why:  "a redeemed body that was emptied is no claim",
-		uuid: hookID, metadata: with(claimed, md{envelope.MetadataRedeemed: "true"}),
-		wantUUID: hookID, want: with(received, md{envelope.MetadataSize: "", envelope.MetadataSHA256: ""}),
+		uuid: hookID, metadata: with(claimedHook, md{envelope.MetadataRedeemed: "true"}),
+		wantUUID: hookID, want: with(receivedHook, md{envelope.MetadataSize: "", envelope.MetadataSHA256: ""}),
 	},
 	{
 		why:  "an empty body can be a claim, too",
-		uuid: hookID, metadata: with(claimed, md{envelope.MetadataRedeemed: "true", envelope.MetadataSHA256: emptySum, envelope.MetadataSize: "0"}),
-		wantUUID: hookID, want: with(claimed, md{envelope.MetadataSHA256: emptySum, envelope.MetadataSize: "0"}),
+		uuid: hookID, metadata: with(claimedHook, md{envelope.MetadataRedeemed: "true", envelope.MetadataSHA256: emptySum, envelope.MetadataSize: "0"}),
+		wantUUID: hookID, want: with(claimedHook, md{envelope.MetadataSHA256: emptySum, envelope.MetadataSize: "0"}),
 	},
 	{
 		why:  "a body that moved to another tenant is not its claim, which readers would refuse",
-		uuid: hookID, metadata: with(claimed, md{envelope.MetadataRedeemed: "true", envelope.MetadataTenantID: "zeta"}), payload: "hello",
+		uuid: hookID, metadata: with(claimedHook, md{envelope.MetadataRedeemed: "true", envelope.MetadataTenantID: "zeta"}), payload: "hello",
 		wantUUID: hookID, wantPayload: "hello",
-		want: with(received, md{envelope.MetadataSize: "", envelope.MetadataSHA256: "", envelope.MetadataTenantID: "zeta"}),
+		want: with(receivedHook, md{envelope.MetadataSize: "", envelope.MetadataSHA256: "", envelope.MetadataTenantID: "zeta"}),
 	},
 	{
 		why:  "a claim that is no reference goes when there is a body",
-		uuid: hookID, metadata: with(claimed, md{envelope.MetadataClaim: "urn:x"}), payload: "hello",
+		uuid: hookID, metadata: with(claimedHook, md{envelope.MetadataClaim: "urn:x"}), payload: "hello",
 		wantUUID: hookID, wantPayload: "hello",
-		want: with(received, md{envelope.MetadataSize: "", envelope.MetadataSHA256: ""}),
+		want: with(receivedHook, md{envelope.MetadataSize: "", envelope.MetadataSHA256: ""}),
 	},
 	{
 		why:  "a hook without a tenant may have a claim of any",
-		uuid: hookID, metadata: with(claimed, md{envelope.MetadataTenantID: ""}),
-		same: true, wantUUID: hookID, want: with(claimed, md{envelope.MetadataTenantID: ""}),
+		uuid: hookID, metadata: with(claimedHook, md{envelope.MetadataTenantID: ""}),
+		same: true, wantUUID: hookID, want: with(claimedHook, md{envelope.MetadataTenantID: ""}),
 	},
 
 	// Rule 3: another UUID is another message.
 	{
 		why:  "a derived message keeps where it came from and launders no trust",
-		uuid: otherID, metadata: with(received, md{envelope.MetadataFallback: "true"}), payload: "made of it",
-		wantUUID: otherID, want: derived, wantPayload: "made of it",
+		uuid: otherID, metadata: with(receivedHook, md{envelope.MetadataFallback: "true"}), payload: "made of it",
+		wantUUID: otherID, want: derivedHook, wantPayload: "made of it",
 	},
 	{
 		why:  "a message derived of a claim has its own body",
-		uuid: otherID, metadata: with(claimed, md{envelope.MetadataRedeemed: "true"}), payload: "hello",
-		wantUUID: otherID, want: derived, wantPayload: "hello",
+		uuid: otherID, metadata: with(claimedHook, md{envelope.MetadataRedeemed: "true"}), payload: "hello",
+		wantUUID: otherID, want: derivedHook, wantPayload: "hello",
 	},
 	{
 		why:  "defaults do not touch a derived message",
 		uuid: otherID, metadata: md{envelope.MetadataID: hookID}, payload: "x",
 		defaults: envelope.Defaults{SourceID: "src", TenantID: "t"},
 		wantUUID: otherID, wantPayload: "x",
-		want: with(fresh, md{envelope.MetadataSourceID: ""}),
+		want: with(freshHook, md{envelope.MetadataSourceID: ""}),
 	},
 	{
 		why:  "user metadata of a derived message stays, but not what only looks like ours",
 		uuid: otherID, payload: "x",
-		metadata: with(received, md{"x": "1", "ankusa_mine": "1", "ENVELOPE_redeemed": "1", "publishTime": "1", "_watermill_delayed_for": "1s"}),
-		wantUUID: otherID, wantPayload: "x", want: with(derived, md{"x": "1", "_watermill_delayed_for": "1s"}),
+		metadata: with(receivedHook, md{"x": "1", "ankusa_mine": "1", "ENVELOPE_redeemed": "1", "publishTime": "1", "_watermill_delayed_for": "1s"}),
+		wantUUID: otherID, wantPayload: "x", want: with(derivedHook, md{"x": "1", "_watermill_delayed_for": "1s"}),
 	},
 
 	// Rule 4: malformed stays as it came.
 	{
 		why:  "a malformed message is passed on",
-		uuid: hookID, metadata: malformed,
-		same: true, wantUUID: hookID, want: malformed,
+		uuid: hookID, metadata: malformedHook,
+		same: true, wantUUID: hookID, want: malformedHook,
 	},
 	{
 		why:  "a malformed message with a payload is a new message that believes nothing",
-		uuid: hookID, metadata: malformed, payload: "repaired", defaults: envelope.Defaults{SourceID: "src"},
+		uuid: hookID, metadata: malformedHook, payload: "repaired", defaults: envelope.Defaults{SourceID: "src"},
 		wantUUID: hookID, wantPayload: "repaired",
-		want: with(fresh, md{envelope.MetadataID: hookID, envelope.MetadataIdempotencyKey: hookID, "content_type": "", "reason_poisoned": "why"}),
+		want: with(freshHook, md{envelope.MetadataID: hookID, envelope.MetadataIdempotencyKey: hookID, "content_type": "", "reason_poisoned": "why"}),
 	},
 	{
 		why:  "a malformed message with another UUID is a new message that believes nothing",
-		uuid: otherID, metadata: malformed, defaults: envelope.Defaults{SourceID: "src"},
-		wantUUID: otherID, want: with(fresh, md{"reason_poisoned": "why"}),
+		uuid: otherID, metadata: malformedHook, defaults: envelope.Defaults{SourceID: "src"},
+		wantUUID: otherID, want: with(freshHook, md{"reason_poisoned": "why"}),
 	},
 	{
 		why:  "the content type of a foreign malformed message is the sender's own",
-		uuid: otherID, metadata: with(malformed, md{envelope.MetadataVersion: "", "content_type": "a/b"}),
+		uuid: otherID, metadata: with(malformedHook, md{envelope.MetadataVersion: "", "content_type": "a/b"}),
 		defaults: envelope.Defaults{SourceID: "src"},
-		wantUUID: otherID, want: with(fresh, md{"reason_poisoned": "why", "content_type": "a/b", envelope.MetadataContentType: "a/b"}),
+		wantUUID: otherID, want: with(freshHook, md{"reason_poisoned": "why", "content_type": "a/b", envelope.MetadataContentType: "a/b"}),
 	},
 
 	// Rule 5: what counts as an envelope.
 	{
 		why:  "a plain message becomes an envelope",
 		uuid: otherID, metadata: md{"x": "1"}, payload: "hello", defaults: envelope.Defaults{SourceID: "src"},
-		wantUUID: otherID, wantPayload: "hello", want: with(fresh, md{"x": "1"}),
+		wantUUID: otherID, wantPayload: "hello", want: with(freshHook, md{"x": "1"}),
 	},
 	{
 		why:  "defaults fill what is absent",
 		uuid: otherID, metadata: md{}, payload: "hello",
 		defaults: envelope.Defaults{SourceID: "src", TenantID: "t", ContentType: "c/d", Instance: "i", Region: "r"},
 		wantUUID: otherID, wantPayload: "hello",
-		want: with(fresh, md{
+		want: with(freshHook, md{
 			envelope.MetadataTenantID: "t", envelope.MetadataContentType: "c/d",
 			envelope.MetadataInstance: "i", envelope.MetadataRegion: "r",
 		}),
@@ -279,14 +279,14 @@ var prepareTests = []prepareTest{
 		uuid: otherID, metadata: md{"content_type": "a/b"}, payload: "hello",
 		defaults: envelope.Defaults{SourceID: "src", ContentType: "c/d"},
 		wantUUID: otherID, wantPayload: "hello",
-		want: with(fresh, md{"content_type": "a/b", envelope.MetadataContentType: "a/b"}),
+		want: with(freshHook, md{"content_type": "a/b", envelope.MetadataContentType: "a/b"}),
 	},
 	{
 		why:  "an ankusa_content_type wins over a content_type",
 		uuid: otherID, metadata: md{"content_type": "a/b", envelope.MetadataContentType: "e/f"}, payload: "hello",
 		defaults: envelope.Defaults{SourceID: "src"},
 		wantUUID: otherID, wantPayload: "hello",
-		want: with(fresh, md{"content_type": "a/b", envelope.MetadataContentType: "e/f"}),
+		want: with(freshHook, md{"content_type": "a/b", envelope.MetadataContentType: "e/f"}),
 	},
 	{
 		why:  "a message that is no envelope does not vouch for itself, and has no claim",
@@ -296,20 +296,20 @@ var prepareTests = []prepareTest{
 			envelope.MetadataSize: "5", envelope.MetadataSHA256: helloSum, envelope.MetadataClaim: claimRef,
 			envelope.MetadataRedeemed: "true", envelope.MetadataHeaders: `{"x-event":"push"}`, envelope.MetadataUnknown: `{"future":[1]}`,
 		},
-		wantUUID: otherID, wantPayload: "hello", want: fresh,
+		wantUUID: otherID, wantPayload: "hello", want: freshHook,
 	},
 	{
 		why:  "texts that would not be sealed are not refused either",
 		uuid: otherID, payload: "hello", defaults: envelope.Defaults{SourceID: "src"},
 		metadata: md{envelope.MetadataHeaders: `{`, envelope.MetadataUnknown: `{`, envelope.MetadataFlagged: "yes", envelope.MetadataClaim: "x"},
-		wantUUID: otherID, wantPayload: "hello", want: fresh,
+		wantUUID: otherID, wantPayload: "hello", want: freshHook,
 	},
 	{
 		why:  "what a marshaler's fallback opened keeps the name of its copy",
 		uuid: otherID, payload: "hello", defaults: envelope.Defaults{SourceID: "src"},
 		metadata: md{envelope.MetadataFallback: "true", envelope.MetadataReceipt: "queue/7"},
 		wantUUID: otherID, wantPayload: "hello",
-		want: with(fresh, md{envelope.MetadataFallback: "true", envelope.MetadataReceipt: "queue/7"}),
+		want: with(freshHook, md{envelope.MetadataFallback: "true", envelope.MetadataReceipt: "queue/7"}),
 	},
 	{
 		why:  "reserved names in any letter case and framing are not user metadata",
@@ -458,34 +458,34 @@ func TestPrepareErrors(t *testing.T) {
 		field    string
 	}{
 		{"no source, and no default", otherID, md{}, "x", envelope.CodeInvalidField, envelope.MetadataSourceID},
-		{"a changed malformed message has no source of its own", otherID, malformed, "x", envelope.CodeInvalidField, envelope.MetadataSourceID},
-		{"received_at is no integer", hookID, with(received, md{envelope.MetadataReceivedAt: "today"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
-		{"nor is a fraction", hookID, with(received, md{envelope.MetadataReceivedAt: "1.5"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
-		{"nor with a sign or zeros in front", hookID, with(received, md{envelope.MetadataReceivedAt: "+1"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
-		{"nor with zeros in front", hookID, with(received, md{envelope.MetadataReceivedAt: "01"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
-		{"nor beyond 64 bits", hookID, with(received, md{envelope.MetadataReceivedAt: "9223372036854775808"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
+		{"a changed malformed message has no source of its own", otherID, malformedHook, "x", envelope.CodeInvalidField, envelope.MetadataSourceID},
+		{"received_at is no integer", hookID, with(receivedHook, md{envelope.MetadataReceivedAt: "today"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
+		{"nor is a fraction", hookID, with(receivedHook, md{envelope.MetadataReceivedAt: "1.5"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
+		{"nor with a sign or zeros in front", hookID, with(receivedHook, md{envelope.MetadataReceivedAt: "+1"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
+		{"nor with zeros in front", hookID, with(receivedHook, md{envelope.MetadataReceivedAt: "01"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
+		{"nor beyond 64 bits", hookID, with(receivedHook, md{envelope.MetadataReceivedAt: "9223372036854775808"}), "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
 		{"nor in a message without envelope", otherID, md{envelope.MetadataSourceID: "s", envelope.MetadataReceivedAt: "-0"}, "x", envelope.CodeInvalidField, envelope.MetadataReceivedAt},
-		{"flagged is true or absent", hookID, with(received, md{envelope.MetadataFlagged: "false"}), "x", envelope.CodeInvalidField, envelope.MetadataFlagged},
+		{"flagged is true or absent", hookID, with(receivedHook, md{envelope.MetadataFlagged: "false"}), "x", envelope.CodeInvalidField, envelope.MetadataFlagged},
 		{"the UUID is not UTF-8", notUTF8, md{envelope.MetadataSourceID: "s"}, "x", envelope.CodeInvalidField, envelope.MetadataID},
-		{"the source is not UTF-8", hookID, with(received, md{envelope.MetadataSourceID: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataSourceID},
-		{"the tenant is not UTF-8", hookID, with(received, md{envelope.MetadataTenantID: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataTenantID},
-		{"the content type is not UTF-8", hookID, with(received, md{envelope.MetadataContentType: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataContentType},
-		{"the dedupe key is not UTF-8", hookID, with(received, md{envelope.MetadataDedupeKey: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataDedupeKey},
-		{"the replay id is not UTF-8", hookID, with(received, md{envelope.MetadataReplayID: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataReplayID},
-		{"the idempotency key is not UTF-8", hookID, with(received, md{envelope.MetadataIdempotencyKey: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataIdempotencyKey},
-		{"the ordering key is not UTF-8", hookID, with(received, md{envelope.MetadataOrderingKey: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataOrderingKey},
-		{"the verification is not UTF-8", hookID, with(received, md{envelope.MetadataVerification: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataVerification},
-		{"the instance is not UTF-8", hookID, with(received, md{envelope.MetadataInstance: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataInstance},
-		{"the region is not UTF-8", hookID, with(received, md{envelope.MetadataRegion: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataRegion},
-		{"the tracestate is not UTF-8", hookID, with(received, md{envelope.MetadataTracestate: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataTracestate},
-		{"the headers are not UTF-8", hookID, with(received, md{envelope.MetadataHeaders: `{"a":"` + notUTF8 + `"}`}), "x", envelope.CodeInvalidField, envelope.MetadataHeaders},
-		{"unknown members are not UTF-8", hookID, with(received, md{envelope.MetadataUnknown: `{"a":"` + notUTF8 + `"}`}), "x", envelope.CodeInvalidField, envelope.MetadataUnknown},
-		{"an unredeemed claim without a size", hookID, with(claimed, md{envelope.MetadataSize: ""}), "", envelope.CodeInvalidField, envelope.MetadataSize},
-		{"with a negative one", hookID, with(claimed, md{envelope.MetadataSize: "-1"}), "", envelope.CodeInvalidField, envelope.MetadataSize},
-		{"without a digest", hookID, with(claimed, md{envelope.MetadataSHA256: ""}), "", envelope.CodeInvalidField, envelope.MetadataSHA256},
-		{"with a digest in upper case", hookID, with(claimed, md{envelope.MetadataSHA256: strings.ToUpper(helloSum)}), "", envelope.CodeInvalidField, envelope.MetadataSHA256},
-		{"that is no reference", hookID, with(claimed, md{envelope.MetadataClaim: claimRef + "\n"}), "", envelope.CodeInvalidField, envelope.MetadataClaim},
-		{"of another tenant", hookID, with(claimed, md{envelope.MetadataTenantID: "zeta"}), "", envelope.CodeTenantMismatch, ""},
+		{"the source is not UTF-8", hookID, with(receivedHook, md{envelope.MetadataSourceID: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataSourceID},
+		{"the tenant is not UTF-8", hookID, with(receivedHook, md{envelope.MetadataTenantID: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataTenantID},
+		{"the content type is not UTF-8", hookID, with(receivedHook, md{envelope.MetadataContentType: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataContentType},
+		{"the dedupe key is not UTF-8", hookID, with(receivedHook, md{envelope.MetadataDedupeKey: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataDedupeKey},
+		{"the replay id is not UTF-8", hookID, with(receivedHook, md{envelope.MetadataReplayID: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataReplayID},
+		{"the idempotency key is not UTF-8", hookID, with(receivedHook, md{envelope.MetadataIdempotencyKey: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataIdempotencyKey},
+		{"the ordering key is not UTF-8", hookID, with(receivedHook, md{envelope.MetadataOrderingKey: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataOrderingKey},
+		{"the verification is not UTF-8", hookID, with(receivedHook, md{envelope.MetadataVerification: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataVerification},
+		{"the instance is not UTF-8", hookID, with(receivedHook, md{envelope.MetadataInstance: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataInstance},
+		{"the region is not UTF-8", hookID, with(receivedHook, md{envelope.MetadataRegion: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataRegion},
+		{"the tracestate is not UTF-8", hookID, with(receivedHook, md{envelope.MetadataTracestate: notUTF8}), "x", envelope.CodeInvalidField, envelope.MetadataTracestate},
+		{"the headers are not UTF-8", hookID, with(receivedHook, md{envelope.MetadataHeaders: `{"a":"` + notUTF8 + `"}`}), "x", envelope.CodeInvalidField, envelope.MetadataHeaders},
+		{"unknown members are not UTF-8", hookID, with(receivedHook, md{envelope.MetadataUnknown: `{"a":"` + notUTF8 + `"}`}), "x", envelope.CodeInvalidField, envelope.MetadataUnknown},
+		{"an unredeemed claim without a size", hookID, with(claimedHook, md{envelope.MetadataSize: ""}), "", envelope.CodeInvalidField, envelope.MetadataSize},
+		{"with a negative one", hookID, with(claimedHook, md{envelope.MetadataSize: "-1"}), "", envelope.CodeInvalidField, envelope.MetadataSize},
+		{"without a digest", hookID, with(claimedHook, md{envelope.MetadataSHA256: ""}), "", envelope.CodeInvalidField, envelope.MetadataSHA256},
+		{"with a digest in upper case", hookID, with(claimedHook, md{envelope.MetadataSHA256: strings.ToUpper(helloSum)}), "", envelope.CodeInvalidField, envelope.MetadataSHA256},
+		{"that is no reference", hookID, with(claimedHook, md{envelope.MetadataClaim: claimRef + "\n"}), "", envelope.CodeInvalidField, envelope.MetadataClaim},
+		{"of another tenant", hookID, with(claimedHook, md{envelope.MetadataTenantID: "zeta"}), "", envelope.CodeTenantMismatch, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
@@ -533,7 +533,7 @@ func TestPrepareRefusesInjectedMembers(t *testing.T) {
 	}
 	for name, texts := range map[string][]string{envelope.MetadataHeaders: headers, envelope.MetadataUnknown: unknown} {
 		for _, text := range texts {
-			msg := newMessage(hookID, with(received, md{name: text}), "x")
+			msg := newMessage(hookID, with(receivedHook, md{name: text}), "x")
 			var e *envelope.Error
 			if _, err := envelope.Prepare(msg, envelope.Defaults{}); !errors.As(err, &e) || e.Code != envelope.CodeInvalidField || e.Field != name {
 				t.Errorf("%s %.80s: error %v, want invalid_field with that name", name, text, err)
@@ -557,7 +557,7 @@ func TestPrepareRefusesInjectedMembers(t *testing.T) {
 		},
 	} {
 		for _, text := range texts {
-			msg := newMessage(hookID, with(received, md{name: text}), "x")
+			msg := newMessage(hookID, with(receivedHook, md{name: text}), "x")
 			prepared, err := envelope.Prepare(msg, envelope.Defaults{})
 			if err != nil {
 				t.Errorf("%s %.80s: %v", name, text, err)

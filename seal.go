@@ -63,8 +63,8 @@ func SealedSize(prepared *message.Message, o SealOptions, tenant string) (inline
 	if f.claim != "" {
 		return inline, inline
 	}
-	if e.tenantID != "" {
-		tenant = e.tenantID
+	if e.at[entryTenantID] != "" {
+		tenant = e.at[entryTenantID]
 	}
 	const ref = len("urn:ankusa:claim:v1::01M39VMD8RA3C5HR4RBV67Y002")
 	claim = inline - int64(len(`,"body_base64":""`)) - base64Len(int64(len(f.body))) +
@@ -74,10 +74,10 @@ func SealedSize(prepared *message.Message, o SealOptions, tenant string) (inline
 
 // checkPrepared returns the error of a message that does not prepare to itself.
 func (e *entries) checkPrepared(msg *message.Message) error {
-	if e.id == "" || e.id != msg.UUID || e.sealed {
+	if e.at[entryID] == "" || e.at[entryID] != msg.UUID || e.at[entryVersion] != "" {
 		return invalidEntry(MetadataID, "not the UUID: the message is not prepared")
 	}
-	if e.claim != "" && (len(msg.Payload) > 0 || e.redeemed != "") {
+	if e.at[entryClaim] != "" && (len(msg.Payload) > 0 || e.at[entryRedeemed] != "") {
 		return invalidEntry(MetadataClaim, "beside its body: the message is not prepared")
 	}
 	if _, err := e.heldClaim(nil); err != nil {
@@ -89,19 +89,19 @@ func (e *entries) checkPrepared(msg *message.Message) error {
 // fields puts the message between e and the wire into f, without the user metadata.
 func (e *entries) fields(f *fields, msg *message.Message) {
 	*f = fields{
-		id: e.id, sourceID: e.sourceID, tenantID: e.tenantID, contentType: e.contentType,
-		dedupeKey: e.dedupeKey, replayID: e.replayID, idempotencyKey: e.idempotencyKey,
-		verification: Verification{VerificationStatus(e.verification), e.flagged != ""},
-		headers:      e.headers,
-		traceparent:  e.traceparent, tracestate: e.tracestate,
-		instance: e.instance, region: e.region, orderingKey: e.orderingKey,
-		unknown: e.unknown,
+		id: e.at[entryID], sourceID: e.at[entrySourceID], tenantID: e.at[entryTenantID], contentType: e.at[entryContentType],
+		dedupeKey: e.at[entryDedupeKey], replayID: e.at[entryReplayID], idempotencyKey: e.at[entryIdempotencyKey],
+		verification: Verification{VerificationStatus(e.at[entryVerification]), e.at[entryFlagged] != ""},
+		headers:      e.at[entryHeaders],
+		traceparent:  e.at[entryTraceparent], tracestate: e.at[entryTracestate],
+		instance: e.at[entryInstance], region: e.at[entryRegion], orderingKey: e.at[entryOrderingKey],
+		unknown: e.at[entryUnknown],
 		body:    msg.Payload,
 	}
-	f.receivedAt, _ = parseDecimal(e.receivedAt)
-	if e.claim != "" {
-		f.claim, f.sha256 = e.claim, e.sha256
-		f.size, _ = parseDecimal(e.size)
+	f.receivedAt, _ = parseDecimal(e.at[entryReceivedAt])
+	if e.at[entryClaim] != "" {
+		f.claim, f.sha256 = e.at[entryClaim], e.at[entrySHA256]
+		f.size, _ = parseDecimal(e.at[entrySize])
 	}
 }
 
@@ -116,6 +116,9 @@ func (e *entries) inMember(name, value string, o SealOptions) bool {
 // memberText returns the text of the watermill_metadata member, "" when it has no entries.
 // It allocates only when it has some.
 func (e *entries) memberText(md message.Metadata, o SealOptions) (string, error) {
+	if e.others == 0 {
+		return "", nil
+	}
 	var room [16]string
 	names, size := room[:0], 0
 	for name, value := range md {
@@ -146,6 +149,9 @@ var errMetadataNotUTF8 = errors.New("metadata that is not valid UTF-8 has no pla
 
 // memberLen is the length of the watermill_metadata member, with the comma before it.
 func (e *entries) memberLen(md message.Metadata, o SealOptions) int64 {
+	if e.others == 0 {
+		return 0
+	}
 	n := 0
 	for name, value := range md {
 		if e.inMember(name, value, o) {
@@ -183,10 +189,11 @@ func (o SealOptions) Check(prepared *message.Message) error {
 	if IsMalformed(prepared) {
 		return nil
 	}
-	first := ""
-	found := false
+	var e entries
+	e.read(prepared.Metadata)
+	first, found := "", false
 	for name, value := range prepared.Metadata {
-		if utf8.ValidString(name) && utf8.ValidString(value) || IsReserved(name) || o.Native != nil && o.Native(name, value) {
+		if utf8.ValidString(name) && utf8.ValidString(value) || !e.inMember(name, value, o) {
 			continue
 		}
 		if !found || name < first {
