@@ -265,8 +265,35 @@ func validObject(text string) bool {
 }
 
 // validStrings reports whether text is exactly one JSON object all of whose values are
-// strings: the text of headers, or of watermill_metadata.
-func validStrings(text string) bool { return validObject(text) && onlyStrings(text) }
+// strings: the text of headers, or of watermill_metadata. It is one pass over the text.
+func validStrings(text string) bool {
+	i := skipSpace(text, 0)
+	if i == len(text) || text[i] != '{' {
+		return false
+	}
+	i = skipSpace(text, i+1)
+	if i < len(text) && text[i] == '}' {
+		return scanEnd(text, i+1) >= 0
+	}
+	for {
+		if i = scanName(text, i); i < 0 || i == len(text) || text[i] != '"' {
+			return false
+		}
+		if i, _ = scanString(text, i); i < 0 {
+			return false
+		}
+		if i = skipSpace(text, i); i == len(text) {
+			return false
+		}
+		if text[i] == '}' {
+			return scanEnd(text, i+1) >= 0
+		}
+		if text[i] != ',' {
+			return false
+		}
+		i = skipSpace(text, i+1)
+	}
+}
 
 func onlyStrings(text string) bool {
 	for m := iterate(text); m.next(); {
