@@ -15,10 +15,12 @@
 //	router.AddMiddleware(
 //		poison,
 //		wmmw.Retry{MaxRetries: 5, InitialInterval: time.Second, ShouldRetry: hookmw.ShouldRetry}.Middleware,
+//		wmmw.Recoverer,
 //		hookmw.Malformed{}.Middleware,
 //	)
 //
-// What becomes of a message whose handler fails depends on the class of the error:
+// Recoverer makes an error of a handler's panic, which would be nacked and come again for
+// ever. What becomes of a message whose handler fails depends on the class of the error:
 //
 //	class      examples                                     retried  in the end
 //	permanent  a malformed message, envelope.Permanent(err) no       poison topic, once
