@@ -1,0 +1,241 @@
+//go:build !race
+
+// The embedded AMQP server has data races of its own, so these tests are not built with the
+// race detector. They run the program as a process: this test binary, called again.
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/watermill-envelope/envelope"
+)
+
+// asProgram, when set, makes the test binary the program, with the handler of this name.
+const asProgram = "ENVELOPE_DEMO_HANDLER"
+
+// handlers are the program's own and some that spoil what they pass on.
+var handlers = map[string]message.HandlerFunc{
+	"ordinary": handle,
+	"changes a byte": func(msg *message.Message) ([]*message.Message, error) {
+		if len(msg.Payload) > 0 {
+			msg.Payload[0] ^= 1
+		}
+		return handle(msg)
+	},
+	"makes new messages": func(msg *message.Message) ([]*message.Message, error) {
+		out := message.NewMessage(envelope.NewID(), msg.Payload)
+		for k, v := range msg.Metadata {
+			out.Metadata[k] = v
+		}
+		return handle(out)
+	},
+	"drops the provider's headers": func(msg *message.Message) ([]*message.Message, error) {
+		delete(msg.Metadata, envelope.MetadataHeaders)
+		return handle(msg)
+	},
+	"drops the tenant": func(msg *message.Message) ([]*message.Message, error) {
+		delete(msg.Metadata, envelope.MetadataTenantID)
+		return handle(msg)
+	},
+}
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(asProgram); name != "" {
+		os.Exit(command(os.Args[1:], handlers[name], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// program returns the command that runs the program with one of handlers.
+func program(t *testing.T, handler string, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"="+handler, "TMPDIR="+t.TempDir())
+	return cmd
+}
+
+func TestDemo(t *testing.T) {
+	cmd := program(t, "ordinary")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil || stderr.Len() > 0 {
+		t.Fatalf("%v\n%s\n%s", err, out, &stderr)
+	}
+	text := string(out)
+	for _, want := range []string{
+		"POST /github  application/json  737 bytes  7 headers -> 202",
+		"POST /github  application/json  737 bytes  6 headers -> 401",
+		`{"error":"no_matching_signature"}`,
+		`"content_type":"application/x-www-form-urlencoded"`,
+		`"body_base64":"AAECAwQFBgcICQoLDA0ODxAR[320 more]"`,
+		`"body_base64":""`,
+		`reason envelope: invalid_field "id"`,
+		"6 hooks equal end to end, 1 refused, 1 broken message kept in the poison topic.",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report does not say %q", want)
+		}
+	}
+	if n := strings.Count(text, "✓ ids   ✓ bytes"); n != len(stops) {
+		t.Errorf("%d hooks are equal, want %d", n, len(stops))
+	}
+	if strings.Contains(text, "✗") || strings.Contains(text, "never-forwarded") {
+		t.Error("something differs, or a credential is shown")
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+func TestDemoFailsWhenSomethingDiffers(t *testing.T) {
+	tests := []struct{ handler, want string }{
+		{"changes a byte", "✗ bytes"},
+		{"makes new messages", "✗ ids"},
+		{"drops the provider's headers", "✗ headers"},
+		{"drops the tenant", "✗ metadata"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.handler, func(t *testing.T) {
+			out, err := program(t, tt.handler).Output()
+			exit, ok := err.(*exec.ExitError)
+			if !ok || exit.ExitCode() != 1 {
+				t.Fatalf("%v, want exit status 1\n%s", err, out)
+			}
+			if len(exit.Stderr) > 0 {
+				t.Errorf("said on stderr: %s", exit.Stderr)
+			}
+			if !bytes.Contains(out, []byte(tt.want)) || !bytes.Contains(out, []byte("steps DIFFER")) {
+				t.Errorf("the report does not show %q\n%s", tt.want, out)
+			}
+		})
+	}
+}
+
+func TestLiveTrafficUntilInterrupted(t *testing.T) {
+	cmd := program(t, "ordinary", "-listen", "127.0.0.1:0")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	log := bufio.NewScanner(stderr)
+	url := ""
+	for url == "" && log.Scan() {
+		if m := regexp.MustCompile(`msg=ready url=(\S+)`).FindStringSubmatch(log.Text()); m != nil {
+			url = m[1]
+		}
+	}
+	if url == "" {
+		t.Fatal("never ready")
+	}
+	want := make(map[string]bool) // ids that were answered with 202
+	for _, s := range append(stops, stop{file: "forged"}) {
+		status, id := post(t, url, s.file)
+		switch {
+		case s.file == "forged" && status == http.StatusUnauthorized:
+		case s.file != "forged" && status == http.StatusAccepted && id != "":
+			want[id] = true
+		default:
+			t.Errorf("%s: answered %d", s.file, status)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	last := ""
+	for log.Scan() {
+		last = log.Text()
+		if m := regexp.MustCompile(`msg=hook id=(\S+)`).FindStringSubmatch(last); m != nil {
+			delete(want, m[1])
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v, want exit status 0", err)
+	}
+	if len(want) > 0 {
+		t.Errorf("%d hooks were answered with 202 and not handled before the end", len(want))
+	}
+	if !strings.Contains(last, "msg=stopped hooks=6") {
+		t.Errorf("the last line is %s", last)
+	}
+}
+
+func post(t *testing.T, url, file string) (status int, id string) {
+	t.Helper()
+	r, err := readRequest(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.sign(time.Now())
+	q, err := r.to(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := regexp.MustCompile(`"id":"([^"]+)"`).FindSubmatch(body); m != nil {
+		id = string(m[1])
+	}
+	return resp.StatusCode, id
+}
+
+func TestBadUse(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-nonsense"}, "flag provided but not defined: -nonsense"},
+		{[]string{"-amqp", "http://user:secret@host"}, "demo: -amqp is not the URL of an AMQP server"},
+	}
+	for _, tt := range tests {
+		var out, stderr bytes.Buffer
+		if code := command(tt.args, handle, &out, &stderr); code != 1 {
+			t.Errorf("%v: status %d, want 1", tt.args, code)
+		}
+		if !strings.Contains(stderr.String(), tt.want) || strings.Contains(stderr.String(), "secret") {
+			t.Errorf("%v: said %s", tt.args, &stderr)
+		}
+	}
+}
+
+func TestCurl(t *testing.T) {
+	var out, stderr bytes.Buffer
+	if code := command([]string{"-curl", "-listen", ":9000"}, handle, &out, &stderr); code != 0 {
+		t.Fatal(&stderr)
+	}
+	for _, want := range []string{
+		"cd demo/requests\n",
+		`curl -i -w '\n' -K github-push.curl --connect-to ::localhost:9000` + "\n",
+		`curl -i -w '\n' -K stripe-payment.curl --connect-to ::localhost:9000 \` + "\n  -H 'Stripe-Signature: t=",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}

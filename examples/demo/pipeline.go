@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/IBM/sarama"
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill-amqp/v3/pkg/amqp"
+	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
+	"github.com/ThreeDotsLabs/watermill/message"
+	wmmw "github.com/ThreeDotsLabs/watermill/message/router/middleware"
+
+	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
+	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
+	hookmw "github.com/watermill-envelope/envelope/middleware"
+)
+
+// A config says what a pipeline is made of.
+type config struct {
+	kafka     []string
+	amqp      string
+	listen    string
+	topic     string                // on Kafka, and the queue on RabbitMQ
+	temporary bool                  // topic and queue are to be removed in the end
+	group     string                // of the Kafka consumer
+	secrets   func(s source) string // of each source
+	handler   message.HandlerFunc   // what the service does with a hook
+	log       *slog.Logger
+	watermill *slog.Logger // what Watermill logs
+
+	// The rest looks on and may be nil.
+	accepting func(msg *message.Message, publish func() error) error // publish puts a hook on Kafka
+	watch     func(*message.Message)                                 // sees what the handler is given
+	delivered func(*message.Message)                                 // sees what RabbitMQ has confirmed
+	drain     func() error                                           // waits for hooks when no more are taken
+}
+
+func (c config) poison() string { return c.topic + ".poison" }
+
+// A pipeline is the whole path of a hook:
+//
+//	HTTP request -> receiver -> Kafka -> handler -> RabbitMQ
+type pipeline struct {
+	url    string // of the HTTP server
+	server *http.Server
+	router *message.Router
+	failed chan error     // of the server and the router, while they run
+	close  []func() error // what start opened, in the order of opening
+}
+
+// start connects to both brokers and returns once requests are taken and messages consumed.
+func start(ctx context.Context, c config) (p *pipeline, err error) {
+	p = &pipeline{failed: make(chan error, 2)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.closeAll())
+		}
+	}()
+	toKafka, fromKafka, err := p.openKafka(c)
+	if err != nil {
+		return p, fmt.Errorf("kafka: %w", err)
+	}
+	toRabbit, err := p.openRabbit(c)
+	if err != nil {
+		return p, fmt.Errorf("rabbitmq: %w", err)
+	}
+	if p.router, err = newRouter(c, fromKafka, toKafka, toRabbit); err != nil {
+		return p, err
+	}
+	go func() { p.failed <- p.router.Run(context.WithoutCancel(ctx)) }()
+	p.opened(p.router.Close)
+	select {
+	case <-p.router.Running():
+	case err = <-p.failed:
+		return p, err
+	}
+	if c.drain != nil {
+		p.opened(c.drain)
+	}
+	return p, p.serve(c, toKafka)
+}
+
+func (p *pipeline) opened(close func() error) { p.close = append(p.close, close) }
+
+// closeAll closes what start opened, last things first: requests under way are answered,
+// then messages under way are handled, then connections close.
+func (p *pipeline) closeAll() error {
+	var errs []error
+	for len(p.close) > 0 {
+		last := len(p.close) - 1
+		errs = append(errs, p.close[last]())
+		p.close = p.close[:last]
+	}
+	return errors.Join(errs...)
+}
+
+func (p *pipeline) openKafka(c config) (message.Publisher, message.Subscriber, error) {
+	log := watermill.NewSlogLogger(c.watermill)
+	wire := kafkawire.Marshaler{}
+
+	// 202 rests on this: Publish returns when all in-sync replicas have the record.
+	producer := kafka.DefaultSaramaSyncPublisherConfig()
+	producer.Producer.RequiredAcks = sarama.WaitForAll
+	pub, err := kafka.NewPublisher(kafka.PublisherConfig{
+		Brokers: c.kafka, Marshaler: wire, OverwriteSaramaConfig: producer,
+	}, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.opened(pub.Close)
+
+	consumer := kafka.DefaultSaramaSubscriberConfig()
+	consumer.Consumer.Offsets.Initial = sarama.OffsetOldest
+	sub, err := kafka.NewSubscriber(kafka.SubscriberConfig{
+		Brokers: c.kafka, Unmarshaler: wire, ConsumerGroup: c.group,
+		OverwriteSaramaConfig:  consumer,
+		NackResendSleep:        time.Second,
+		InitializeTopicDetails: &sarama.TopicDetail{NumPartitions: 3, ReplicationFactor: -1},
+	}, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.opened(sub.Close)
+	return pub, sub, errors.Join(sub.SubscribeInitialize(c.topic), sub.SubscribeInitialize(c.poison()))
+}
+
+func (p *pipeline) openRabbit(c config) (message.Publisher, error) {
+	log := watermill.NewSlogLogger(c.watermill)
+	conf := amqp.NewDurableQueueConfig(c.amqp)
+	conf.Marshaler = amqpwire.Marshaler{}
+	conf.Publish.ConfirmDelivery = true
+
+	// RabbitMQ drops what no queue takes, without an error: the queue comes first.
+	sub, err := amqp.NewSubscriber(conf, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(sub.SubscribeInitialize(c.topic), sub.Close()); err != nil {
+		return nil, err
+	}
+	pub, err := amqp.NewPublisher(conf, log)
+	if err != nil {
+		return nil, err
+	}
+	p.opened(pub.Close)
+	return pub, nil
+}
+
+// newRouter makes a router like that of any service: with a poison topic, retries and the
+// gate, around one handler.
+func newRouter(c config, from message.Subscriber, poison, to message.Publisher) (*message.Router, error) {
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 30 * time.Second}, watermill.NewSlogLogger(c.watermill))
+	if err != nil {
+		return nil, err
+	}
+	toPoison, err := wmmw.PoisonQueueWithFilter(poison, c.poison(), hookmw.ShouldPoison)
+	if err != nil {
+		return nil, err
+	}
+	router.AddMiddleware(
+		toPoison,
+		wmmw.Retry{MaxRetries: 5, InitialInterval: time.Second, ShouldRetry: hookmw.ShouldRetry}.Middleware,
+		wmmw.Recoverer,
+		hookmw.Malformed{Logger: c.log}.Middleware,
+	)
+	if c.delivered != nil {
+		to = confirmed{to, c.delivered}
+	}
+	router.AddHandler("hooks", c.topic, from, c.topic, to, func(msg *message.Message) ([]*message.Message, error) {
+		if c.watch != nil {
+			c.watch(msg)
+		}
+		return c.handler(msg)
+	})
+	return router, nil
+}
+
+// confirmed tells what was published without an error.
+type confirmed struct {
+	message.Publisher
+	then func(*message.Message)
+}
+
+func (p confirmed) Publish(topic string, messages ...*message.Message) error {
+	if err := p.Publisher.Publish(topic, messages...); err != nil {
+		return err
+	}
+	for _, msg := range messages {
+		p.then(msg)
+	}
+	return nil
+}
+
+// serve takes requests, one path for each source.
+func (p *pipeline) serve(c config, pub message.Publisher) error {
+	mux, err := receivers(c, pub)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", c.listen)
+	if err != nil {
+		return err
+	}
+	p.url = "http://" + listener.Addr().String()
+	p.server = &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      60 * time.Second, // longer than a publish may take
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(c.log.Handler(), slog.LevelWarn),
+	}
+	go func() {
+		if err := p.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			p.failed <- err
+		}
+	}()
+	p.opened(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		return p.server.Shutdown(ctx)
+	})
+	return nil
+}

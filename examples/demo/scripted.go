@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
+)
+
+// errDiffers is the result of a run in which something was not what it should be.
+var errDiffers = errors.New("something differs")
+
+// A stop is one hook of the demo.
+type stop struct{ file, title string }
+
+var stops = []stop{
+	{"github-push", "GitHub push"},
+	{"stripe-payment", "Stripe event"},
+	{"shopify-order", "Shopify order, not ASCII"},
+	{"slack-command", "Slack command, url-encoded"},
+	{"every-byte", "Standard Webhooks, all 256 byte values"},
+	{"empty", "Standard Webhooks, an empty body"},
+}
+
+// A demo sends hooks through a pipeline and looks at them at each place.
+type demo struct {
+	*printer
+	pipeline *pipeline
+	hooks    *kafkaWitness
+	poison   *kafkaWitness
+	queue    *amqpWitness
+	seen     chan sighting
+	n        int   // of the step
+	wrong    int   // steps that were not right
+	github   int32 // partition of the first hook, and so of all of its source
+}
+
+// runDemo sends every request of the requests directory through a pipeline made of c, prints what
+// becomes of it, and returns errDiffers when a hook is not the same at both ends.
+func runDemo(ctx context.Context, c config, out io.Writer) (err error) {
+	begin := time.Now()
+	d := &demo{printer: newPrinter(out), seen: make(chan sighting, 16)}
+	c.watch = func(msg *message.Message) {
+		d.seen <- sighting{msg.UUID, slices.Clone(msg.Payload), cloneMetadata(msg)}
+	}
+	c.log = slog.New(slog.DiscardHandler) // what is refused is a part of the report
+	c.secrets = func(s source) string { return s.testSecret }
+	if d.pipeline, err = start(ctx, c); err != nil {
+		return err
+	}
+	if err := d.openWitnesses(c); err != nil {
+		return errors.Join(err, d.pipeline.closeAll())
+	}
+	defer func() { err = errors.Join(err, d.pipeline.closeAll(), d.closeWitnesses(c)) }()
+
+	d.printf("%s\n%s\n", d.paint(bold, "HTTP request -> Kafka -> an ordinary Watermill handler -> RabbitMQ"),
+		"What stands on the brokers is read by franz-go and amqp091-go, which know nothing of Watermill.")
+	for _, s := range stops {
+		if err := d.hook(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", s.title, err)
+		}
+	}
+	if err := d.forged(ctx); err != nil {
+		return fmt.Errorf("forged request: %w", err)
+	}
+	if err := d.malformed(ctx, c); err != nil {
+		return fmt.Errorf("malformed message: %w", err)
+	}
+	return d.summary(time.Since(begin))
+}
+
+func (d *demo) openWitnesses(c config) (err error) {
+	if d.hooks, err = witnessKafka(c.kafka, c.topic); err != nil {
+		return err
+	}
+	if d.poison, err = witnessKafka(c.kafka, c.poison()); err != nil {
+		return err
+	}
+	d.queue, err = witnessAMQP(c.amqp, c.topic)
+	return err
+}
+
+// closeWitnesses removes what the demo made on servers that go on without it.
+func (d *demo) closeWitnesses(c config) (err error) {
+	if c.temporary {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		err = errors.Join(d.hooks.remove(ctx, c.topic, c.poison()), d.queue.remove(c.topic))
+	}
+	d.hooks.close()
+	d.poison.close()
+	d.queue.close()
+	return err
+}
+
+// send sends a request file to the receiver.
+func (d *demo) send(ctx context.Context, s stop) (*trip, error) {
+	r, err := readRequest(s.file)
+	if err != nil {
+		return nil, err
+	}
+	r.sign(time.Now())
+	q, err := r.to(d.pipeline.url)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+	resp, err := client.Do(q.WithContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	t := &trip{title: s.title, request: r, status: resp.StatusCode, reply: string(body)}
+	var reply struct{ ID string }
+	if json.Unmarshal(body, &reply) == nil {
+		t.replyID = reply.ID
+	}
+	d.n++
+	d.title(d.n, s.title)
+	d.sent(t)
+	return t, nil
+}
+
+// hook follows one hook from the request to RabbitMQ.
+func (d *demo) hook(ctx context.Context, s stop) error {
+	t, err := d.send(ctx, s)
+	if err != nil {
+		return err
+	}
+	if t.status != http.StatusAccepted {
+		return fmt.Errorf("the receiver answered %d %s", t.status, t.reply)
+	}
+	if t.record, err = d.hooks.next(ctx); err != nil {
+		return err
+	}
+	if t.onKafka, err = readWire(t.record.Value); err != nil {
+		return err
+	}
+	select {
+	case t.seen = <-d.seen:
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the handler: %w", ctx.Err())
+	}
+	if t.delivery, err = d.queue.next(ctx); err != nil {
+		return err
+	}
+	if t.onRabbit, err = readWire(t.delivery.Body); err != nil {
+		return err
+	}
+	if t.opened, err = (amqpwire.Marshaler{}).Unmarshal(t.delivery); err != nil {
+		return err
+	}
+	if d.n == 1 {
+		d.github = t.record.Partition
+	}
+	checks := t.checks()
+	d.trip(t, checks)
+	d.judge(checks...)
+	return nil
+}
+
+func (d *demo) judge(checks ...check) {
+	if slices.ContainsFunc(checks, func(c check) bool { return len(c.wrong) > 0 }) {
+		d.wrong++
+	}
+}
+
+// forged sends a request with a wrong signature, which goes no further than the receiver.
+// That it is not on Kafka shows in the next step.
+func (d *demo) forged(ctx context.Context) error {
+	t, err := d.send(ctx, stop{"forged", "GitHub push with a wrong signature"})
+	if err != nil {
+		return err
+	}
+	d.line("answer", "%s", t.reply)
+	c := check{name: "refused"}
+	c.equal("status", "401", fmt.Sprint(t.status))
+	d.checks("right", []check{c})
+	d.judge(c)
+	return nil
+}
+
+// malformed puts a message on the topic that is none of ours: it ends in the poison topic as
+// it was. It lies on the partition of the forged hook, which would come before it.
+func (d *demo) malformed(ctx context.Context, c config) error {
+	d.n++
+	d.title(d.n, "A broken message, put on the topic by another program")
+	sent := &kgo.Record{
+		Topic: c.topic, Partition: d.github, Key: []byte("acme/github"),
+		Value: []byte(`{"v":1,"id":"","source_id":"github"}`),
+	}
+	if err := d.hooks.put(ctx, sent); err != nil {
+		return err
+	}
+	record, err := d.hooks.next(ctx)
+	if err != nil {
+		return err
+	}
+	d.line("kafka", "%s[%d]@%d  key %s  %s", record.Topic, record.Partition, record.Offset, record.Key, record.Value)
+	poisoned, err := d.poison.next(ctx)
+	if err != nil {
+		return err
+	}
+	reason := recordHeaders(poisoned)["reason_poisoned"]
+	d.line("poison", "%s[%d]@%d  reason %s", poisoned.Topic, poisoned.Partition, poisoned.Offset, reason)
+
+	refused := check{name: "no refused hook before it"}
+	refused.equal("next record", string(sent.Value), string(record.Value))
+	same := check{name: "bytes", count: fmt.Sprint(len(sent.Value))}
+	same.equal("poison topic", string(sent.Value), string(poisoned.Value))
+	key := check{name: "key"}
+	key.equal("poison topic", string(sent.Key), string(poisoned.Key))
+	why := check{name: "reason"}
+	why.equal("poison topic", `envelope: invalid_field "id"`, reason)
+	handler := check{name: "handler not called"}
+	select {
+	case s := <-d.seen:
+		handler.wrong = append(handler.wrong, "it saw "+s.uuid)
+	default:
+	}
+	checks := []check{refused, same, key, why, handler}
+	d.checks("right", checks)
+	d.judge(checks...)
+	return nil
+}
+
+func (d *demo) summary(took time.Duration) error {
+	took = took.Round(10 * time.Millisecond)
+	if d.wrong > 0 {
+		d.printf("\n%s\n", d.paint(red, fmt.Sprintf("%d of %d steps DIFFER. %v", d.wrong, d.n, took)))
+		return errors.Join(errDiffers, d.err)
+	}
+	d.printf("\n%s\n", d.paint(green, fmt.Sprintf(
+		"%d hooks equal end to end, 1 refused, 1 broken message kept in the poison topic. %v", len(stops), took)))
+	return d.err
+}
+
+func cloneMetadata(msg *message.Message) map[string]string {
+	m := make(map[string]string, len(msg.Metadata))
+	for k, v := range msg.Metadata {
+		m[k] = v
+	}
+	return m
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/watermill-envelope/envelope"
+)
+
+// A trip is one hook at each of the places that it came past.
+type trip struct {
+	title   string
+	request *request
+	status  int    // of the response
+	reply   string // body of the response
+	replyID string // id that the response names
+
+	record   *kgo.Record // as it stands on Kafka
+	seen     sighting    // what the handler was given
+	delivery amqp.Delivery
+
+	onKafka, onRabbit wire             // what the two texts say
+	opened            *message.Message // what the next Watermill service is given
+}
+
+// A sighting is a copy of the message that the handler was given.
+type sighting struct {
+	uuid     string
+	payload  []byte
+	metadata map[string]string
+}
+
+// A check is one of the things that have to be equal from one end to the other.
+type check struct {
+	name  string
+	count string   // of what was compared
+	wrong []string // how it differs; empty when equal
+}
+
+func (c *check) equal(what, want, got string) {
+	if want != got {
+		c.wrong = append(c.wrong, fmt.Sprintf("%s: %s, want %s", what, brief(got), brief(want)))
+	}
+}
+
+func (c *check) equalMaps(what string, want, got map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if v, ok := got[name]; !ok {
+			c.wrong = append(c.wrong, what+": "+name+" is missing")
+		} else {
+			c.equal(what+": "+name, want[name], v)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[name]; !ok {
+			c.wrong = append(c.wrong, what+": "+name+" was not there before")
+		}
+	}
+}
+
+// checks compares the hook at all places with what was sent.
+func (t *trip) checks() []check {
+	return []check{t.checkIDs(), t.checkBytes(), t.checkHeaders(), t.checkMetadata(), t.checkJSON()}
+}
+
+func (t *trip) checkIDs() check {
+	c := check{name: "ids"}
+	c.equal("Kafka", t.replyID, t.onKafka.ID)
+	c.equal("handler", t.replyID, t.seen.uuid)
+	c.equal("RabbitMQ", t.replyID, t.onRabbit.ID)
+	c.equal("RabbitMQ message_id", t.replyID, t.delivery.MessageId)
+	if t.replyID == "" {
+		c.wrong = append(c.wrong, "the response names no id")
+	}
+	return c
+}
+
+func (t *trip) checkBytes() check {
+	body := t.request.body
+	digest := sha256.Sum256(body)
+	c := check{name: "bytes", count: fmt.Sprint(len(body))}
+	c.equal("Kafka", string(body), string(t.onKafka.Body))
+	c.equal("handler", string(body), string(t.seen.payload))
+	c.equal("RabbitMQ", string(body), string(t.onRabbit.Body))
+	for _, w := range []wire{t.onKafka, t.onRabbit} {
+		c.equal("sha256", hex.EncodeToString(digest[:]), w.SHA256)
+		c.equal("size", fmt.Sprint(len(body)), fmt.Sprint(w.Size))
+	}
+	return c
+}
+
+// notForwarded are the headers of the demo's requests that stay behind.
+var notForwarded = []string{"authorization", "content-type"}
+
+func (t *trip) checkHeaders() check {
+	want := make(map[string]string)
+	for _, h := range t.request.headers() {
+		if name := strings.ToLower(h.name); !slices.Contains(notForwarded, name) {
+			want[name] = h.value
+		}
+	}
+	c := check{name: "headers", count: fmt.Sprint(len(want))}
+	c.equalMaps("Kafka", want, t.onKafka.Headers)
+	c.equalMaps("handler", want, t.seen.headers())
+	c.equalMaps("RabbitMQ", want, t.onRabbit.Headers)
+	for _, w := range []wire{t.onKafka, t.onRabbit} {
+		c.equal("content type", t.request.get("Content-Type"), w.ContentType)
+	}
+	return c
+}
+
+// checkMetadata compares the headers beside the JSON, and what the handler was given with
+// what the handler of the next service is given. The handler adds one entry of its own.
+func (t *trip) checkMetadata() check {
+	kafka := recordHeaders(t.record)
+	c := check{name: "metadata", count: fmt.Sprint(len(t.seen.metadata))}
+	c.equal("Kafka key", t.onKafka.TenantID+"/"+t.onKafka.SourceID, string(t.record.Key))
+	c.equalMaps("Kafka header", t.onKafka.attributes(), kafka)
+	kafka[handledBy] = handlerName
+	c.equalMaps("RabbitMQ header", kafka, deliveryHeaders(t.delivery))
+
+	seen := maps.Clone(t.seen.metadata)
+	seen[handledBy] = handlerName
+	c.equalMaps("next handler", withoutReceipt(seen), withoutReceipt(t.opened.Metadata))
+	return c
+}
+
+// withoutReceipt leaves out what differs from broker to broker: the name of the stored copy.
+func withoutReceipt(metadata map[string]string) map[string]string {
+	m := maps.Clone(metadata)
+	delete(m, envelope.MetadataReceipt)
+	return m
+}
+
+func (t *trip) checkJSON() check {
+	c := check{name: "JSON", count: fmt.Sprint(len(t.record.Value))}
+	if !bytes.Equal(t.record.Value, t.delivery.Body) {
+		c.wrong = append(c.wrong, "the text on RabbitMQ is not the text on Kafka")
+	}
+	return c
+}
+
+// headers returns the forwarded headers, which an open message has as JSON text.
+func (s sighting) headers() map[string]string {
+	m := make(map[string]string)
+	if text := s.metadata["ankusa_headers"]; text != "" {
+		if err := json.Unmarshal([]byte(text), &m); err != nil {
+			m["error"] = err.Error()
+		}
+	}
+	return m
+}
+
+func recordHeaders(r *kgo.Record) map[string]string {
+	m := make(map[string]string, len(r.Headers))
+	for _, h := range r.Headers {
+		m[h.Key] = string(h.Value)
+	}
+	return m
+}
+
+func deliveryHeaders(d amqp.Delivery) map[string]string {
+	m := make(map[string]string, len(d.Headers))
+	for name, value := range d.Headers {
+		m[name] = fmt.Sprint(value)
+	}
+	return m
+}
+
+// brief quotes the start of s.
+func brief(s string) string {
+	if len(s) > 40 {
+		return fmt.Sprintf("%.40q...", s)
+	}
+	return fmt.Sprintf("%q", s)
+}

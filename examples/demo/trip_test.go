@@ -1,0 +1,218 @@
+package main
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/IBM/sarama"
+	"github.com/ThreeDotsLabs/watermill/message"
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
+	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
+	"github.com/watermill-envelope/envelope/webhook"
+)
+
+// goodTrip takes a request file through all places, without brokers between them.
+func goodTrip(t *testing.T, file string) *trip {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := readRequest(file)
+	must(err)
+	r.sign(time.Now())
+	q, err := r.to("http://localhost")
+	must(err)
+	source := sourceOf(r.path)
+	e, err := webhook.FromRequest(q, source.options(source.testSecret))
+	must(err)
+
+	wire := kafkawire.Marshaler{}
+	produced, err := wire.Marshal("hooks", e.Message())
+	must(err)
+	value, err := produced.Value.Encode()
+	must(err)
+	key, err := produced.Key.Encode()
+	must(err)
+	record := &kgo.Record{Topic: "hooks", Key: key, Value: value}
+	consumed := &sarama.ConsumerMessage{Topic: "hooks", Key: key, Value: value}
+	for _, h := range produced.Headers {
+		record.Headers = append(record.Headers, kgo.RecordHeader{Key: string(h.Key), Value: h.Value})
+		consumed.Headers = append(consumed.Headers, &sarama.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	msg, err := wire.Unmarshal(consumed)
+	must(err)
+	seen := sighting{msg.UUID, slices.Clone(msg.Payload), cloneMetadata(msg)}
+	out, err := handle(msg)
+	must(err)
+	published, err := amqpwire.Marshaler{}.Marshal(out[0])
+	must(err)
+	delivery := amqp.Delivery{
+		DeliveryTag: 1, RoutingKey: "hooks", Headers: published.Headers, MessageId: published.MessageId,
+		ContentType: published.ContentType, Timestamp: published.Timestamp, Body: published.Body,
+	}
+	trip := &trip{
+		title: file, request: r, status: http.StatusAccepted, replyID: e.ID,
+		record: record, seen: seen, delivery: delivery,
+	}
+	trip.onKafka, err = readWire(record.Value)
+	must(err)
+	trip.onRabbit, err = readWire(delivery.Body)
+	must(err)
+	trip.opened, err = amqpwire.Marshaler{}.Unmarshal(delivery)
+	must(err)
+	return trip
+}
+
+func wrong(t *trip) (names []string) {
+	for _, c := range t.checks() {
+		if len(c.wrong) > 0 {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+func TestChecksPassAnHonestTrip(t *testing.T) {
+	for _, s := range stops {
+		for _, c := range goodTrip(t, s.file).checks() {
+			for _, w := range c.wrong {
+				t.Errorf("%s: %s: %s", s.title, c.name, w)
+			}
+		}
+	}
+}
+
+// Each difference, at each place, is found.
+func TestChecksFindEachDifference(t *testing.T) {
+	tests := []struct {
+		what  string
+		spoil func(*trip)
+		want  string
+	}{
+		{"no id in the answer", func(t *trip) { t.replyID = "" }, "ids"},
+		{"another id on Kafka", func(t *trip) { t.onKafka.ID = "x" }, "ids metadata"}, // its header has the old one
+		{"another id at the handler", func(t *trip) { t.seen.uuid = "x" }, "ids"},
+		{"another id on RabbitMQ", func(t *trip) { t.onRabbit.ID = "x" }, "ids"},
+		{"another message_id", func(t *trip) { t.delivery.MessageId = "x" }, "ids"},
+		{"a byte of the body on Kafka", func(t *trip) { t.onKafka.Body[0]++ }, "bytes"},
+		{"a body cut short at the handler", func(t *trip) { t.seen.payload = t.seen.payload[1:] }, "bytes"},
+		{"a byte of the body on RabbitMQ", func(t *trip) { t.onRabbit.Body[0]++ }, "bytes"},
+		{"another digest", func(t *trip) { t.onRabbit.SHA256 = "x" }, "bytes"},
+		{"another size", func(t *trip) { t.onKafka.Size++ }, "bytes"},
+		{"a header lost on Kafka", func(t *trip) { delete(t.onKafka.Headers, "x-github-event") }, "headers"},
+		{"a credential forwarded", func(t *trip) { t.onRabbit.Headers["authorization"] = "x" }, "headers"},
+		{"a header changed at the handler", func(t *trip) { t.seen.metadata["ankusa_headers"] = `{"accept":"x"}` }, "headers metadata"},
+		{"another content type", func(t *trip) { t.onRabbit.ContentType = "text/plain" }, "headers"},
+		{"another Kafka key", func(t *trip) { t.record.Key = []byte("x") }, "metadata"},
+		{"a Kafka header lost", func(t *trip) { t.record.Headers = t.record.Headers[1:] }, "metadata"},
+		{"a header lost on RabbitMQ", func(t *trip) { delete(t.delivery.Headers, "ankusa_id") }, "metadata"},
+		{"the handler's own entry lost", func(t *trip) { delete(t.delivery.Headers, handledBy) }, "metadata"},
+		{"an entry that nobody set", func(t *trip) { t.delivery.Headers["extra"] = "x" }, "metadata"},
+		{"metadata lost at the handler", func(t *trip) { delete(t.seen.metadata, "ankusa_dedupe_key") }, "metadata"},
+		{"metadata lost behind RabbitMQ", func(t *trip) { delete(t.opened.Metadata, "ankusa_verification") }, "metadata"},
+		{"another text on RabbitMQ", func(t *trip) { t.delivery.Body = append(t.delivery.Body, ' ') }, "JSON"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			trip := goodTrip(t, "github-push")
+			tt.spoil(trip)
+			if got := strings.Join(wrong(trip), " "); got != tt.want {
+				t.Errorf("found %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestRequestFiles(t *testing.T) {
+	want := map[string]bool{"forged": true}
+	for _, s := range stops {
+		want[s.file] = true
+	}
+	entries, err := requests.ReadDir("requests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]bool)
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".curl"); ok {
+			got[name] = true
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the files are %v, the demo sends %v", got, want)
+	}
+
+	bodies := make(map[string][]byte)
+	for name := range got {
+		r, err := readRequest(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sourceOf(r.path).name == "" {
+			t.Errorf("%s: no source has the path %q", name, r.path)
+		}
+		bodies[name] = r.body
+	}
+	for i := range 256 {
+		if bodies["every-byte"][i] != byte(i) {
+			t.Fatalf("byte %d of every-byte is %d", i, bodies["every-byte"][i])
+		}
+	}
+	if len(bodies["empty"]) != 0 {
+		t.Error("the empty body is not empty")
+	}
+	if !strings.Contains(string(bodies["shopify-order"]), "日本語") {
+		t.Error("the Shopify order is ASCII")
+	}
+	if string(bodies["forged"]) != string(bodies["github-push"]) {
+		t.Error("the forged request has a body of its own")
+	}
+}
+
+func TestRequestFileErrors(t *testing.T) {
+	for _, line := range []string{
+		"url = http://localhost", `compressed = "x"`, `header "x"`, `data-binary = "@no-such-file"`, `url = "http://%zz"`,
+	} {
+		if err := new(request).option(line); err == nil {
+			t.Errorf("%s: no error", line)
+		}
+	}
+}
+
+func TestForgedRequestIsRefused(t *testing.T) {
+	r, err := readRequest("forged")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := r.to("http://localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := sourceOf(r.path)
+	_, err = webhook.FromRequest(q, source.options(source.testSecret))
+	if webhook.StatusCode(err) != http.StatusUnauthorized {
+		t.Errorf("err = %v, want one that is answered 401", err)
+	}
+}
+
+func TestStripeEventID(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"id":"evt_1"}`: "evt_1", `{}`: "", ``: "", `{"id":7}`: "",
+	} {
+		if got, err := stripeEventID(nil, []byte(body)); got != want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", body, got, err, want)
+		}
+	}
+}
+
+var _ message.HandlerFunc = handle
