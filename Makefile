@@ -37,6 +37,10 @@ test: bin/testrun ## all tests that need no server, with the race detector, and 
 		'embedded: test integration -race ./embedded/... ./internal/... ./servers/...' \
 		'fuzz: fuzz . $(FUZZTIME) ./...'
 
+.PHONY: demo
+demo: ## signed webhooks from HTTP to Kafka to RabbitMQ, all in one process
+	cd examples && go run ./demo
+
 .PHONY: fuzz
 fuzz: bin/testrun ## every fuzz target, for FUZZTIME each
 	$(TESTRUN) 'fuzz: fuzz . $(FUZZTIME) ./...'
