@@ -29,7 +29,6 @@ func (e *Envelope) Message() *message.Message {
 		entryHeaders: headersText(e.Headers), entryUnknown: string(e.Unknown),
 		entrySize: strconv.Itoa(len(e.Body)), entrySHA256: e.SHA256, entryClaim: e.Claim,
 	}}
-	o.ownsTrace = ValidTraceparent(e.Traceparent)
 	if !e.ReceivedAt.IsZero() {
 		ms := e.ReceivedAt.UnixMilli()
 		o.at[entryReceivedAt] = strconv.FormatInt(ms, 10)
@@ -48,7 +47,7 @@ func (e *Envelope) Message() *message.Message {
 	msg := message.NewMessage(e.ID, e.Body)
 	msg.Metadata = make(message.Metadata, o.count()+len(e.Metadata)+metadataRoom)
 	for name, value := range e.Metadata {
-		if o.isMetadata(name, value) {
+		if isUserMetadata(e.Traceparent, e.Tracestate, name, value) {
 			msg.Metadata[name] = value
 		}
 	}
@@ -56,25 +55,20 @@ func (e *Envelope) Message() *message.Message {
 	return msg
 }
 
-// headersText is the text of headers that we write, "" when there are none.
+// headersText is the text of headers that we write, "" when there are none, and no JSON when
+// they are not UTF-8.
 func headersText(headers []Header) string {
 	if len(headers) == 0 {
 		return ""
 	}
-	text, _ := appendHeaders(nil, headers, false)
+	text, ok := appendHeaders(nil, headers, false)
+	if !ok {
+		return errNotUTF8.Error()
+	}
 	if len(text) == len(`{}`) {
 		return ""
 	}
 	return view(text)
-}
-
-// isMetadata reports whether an entry of Envelope.Metadata is the user's. One that would be a
-// trace context is not: that is what the fields are for.
-func (e *entries) isMetadata(name, value string) bool {
-	if name == MetadataTraceparent && ValidTraceparent(value) {
-		return false
-	}
-	return e.isUsers(name, value)
 }
 
 // FromMessage returns the envelope of an open message, by the rules of [Prepare] without
