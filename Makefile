@@ -68,10 +68,16 @@ bench: bin/benchstat ## the benchmarks COUNT times in turn, then benchstat over 
 
 .PHONY: lint
 lint: $(TOOLS) bin/vulncheck bin/modlist ## the linter, formats, tidy modules, the modules users build, known vulnerabilities
-	for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(CURDIR)/bin/golangci-lint run ./...); done
-	for m in $(TIDY); do echo "tidy $$m"; (cd $$m && go mod tidy -diff); done
-	bin/modlist . tools/modules.golden
-	cd tools/vulncheck && $(CURDIR)/bin/vulncheck $(CURDIR)/bin/govulncheck $(addprefix $(CURDIR)/,$(SCANNED))
+	@failed=; \
+	for m in $(MODULES); do \
+		echo "lint $$m"; (cd $$m && $(CURDIR)/bin/golangci-lint run ./...) || failed=yes; \
+	done; \
+	for m in $(TIDY); do \
+		echo "tidy $$m"; (cd $$m && go mod tidy -diff) || failed=yes; \
+	done; \
+	bin/modlist . tools/modules.golden || failed=yes; \
+	(cd tools/vulncheck && $(CURDIR)/bin/vulncheck $(CURDIR)/bin/govulncheck $(addprefix $(CURDIR)/,$(SCANNED))) || failed=yes; \
+	[ -z "$$failed" ]
 
 .PHONY: fmt
 fmt: $(TOOLS) ## write every file in the format that lint wants

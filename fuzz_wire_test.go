@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -205,10 +206,8 @@ func refusable(e *envelope.Envelope, err *envelope.Error) bool {
 			return true
 		}
 		for _, m := range oracleMembers(wrapped) {
-			for _, name := range memberNames {
-				if m.name == name {
-					return true
-				}
+			if slices.Contains(memberNames, m.name) {
+				return true
 			}
 		}
 		return false

@@ -16,6 +16,7 @@ const (
 // ForwardMode says which provider headers are forwarded.
 type ForwardMode int
 
+// The modes of forwarding.
 const (
 	ForwardAll       ForwardMode = iota // all but the never-forwarded
 	ForwardAllowList                    // those in ForwardOptions.Allow, but never the never-forwarded
@@ -173,7 +174,8 @@ func groupHeaders(headers []Header, o ForwardOptions) (groups []headerGroup, nex
 			o.Mode == ForwardAllowList && !containsFold(o.Allow, name) {
 			continue
 		}
-		at, found := -1, false
+		var at int
+		var found bool
 		if index != nil {
 			at, found = index[name]
 		} else {

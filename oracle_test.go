@@ -164,7 +164,7 @@ func oracleStrings(text string) ([]envelope.Header, bool) {
 
 // oracleFields sets what is not the body, and returns the name of the first field at fault.
 func oracleFields(e *envelope.Envelope, m map[string]string) string {
-	ok := false
+	var ok bool
 	if e.ID, ok = oracleString(m["id"]); !ok || e.ID == "" {
 		return "id"
 	}
@@ -183,9 +183,15 @@ func oracleFields(e *envelope.Envelope, m map[string]string) string {
 		name string
 		set  *string
 	}{
-		{"tenant_id", &e.TenantID}, {"content_type", &e.ContentType}, {"dedupe_key", &e.DedupeKey}, {"replay_id", &e.ReplayID},
-		{"idempotency_key", &e.IdempotencyKey}, {"traceparent", &e.Traceparent}, {"tracestate", &e.Tracestate},
-		{"instance", &e.Instance}, {"region", &e.Region},
+		{"tenant_id", &e.TenantID},
+		{"content_type", &e.ContentType},
+		{"dedupe_key", &e.DedupeKey},
+		{"replay_id", &e.ReplayID},
+		{"idempotency_key", &e.IdempotencyKey},
+		{"traceparent", &e.Traceparent},
+		{"tracestate", &e.Tracestate},
+		{"instance", &e.Instance},
+		{"region", &e.Region},
 	} {
 		if *f.set, ok = oracleString(m[f.name]); !ok && !none(m[f.name]) {
 			return f.name
@@ -194,7 +200,7 @@ func oracleFields(e *envelope.Envelope, m map[string]string) string {
 	if e.Headers, ok = oracleStrings(m["headers"]); !ok && !none(m["headers"]) {
 		return "headers"
 	}
-	if e.SHA256, ok = oracleString(m["sha256"]); !none(m["sha256"]) && !regexp.MustCompile(`\A[0-9a-f]{64}\z`).MatchString(e.SHA256) {
+	if e.SHA256, _ = oracleString(m["sha256"]); !none(m["sha256"]) && !regexp.MustCompile(`\A[0-9a-f]{64}\z`).MatchString(e.SHA256) {
 		return "sha256"
 	}
 	if v := m["verification"]; !none(v) {

@@ -3,6 +3,7 @@ package envelope_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,12 +27,7 @@ func native(names ...string) func(name, value string) bool {
 		if envelope.IsReserved(name) {
 			panic("asked about " + name)
 		}
-		for _, n := range names {
-			if n == name {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(names, name)
 	}
 }
 

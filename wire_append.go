@@ -320,10 +320,9 @@ func (w *writer) metadata(f *fields) {
 // are many.
 func appendHeaders(dst []byte, headers []Header, escapeNoncharacters bool) ([]byte, bool) {
 	valid := true
-	add := func(s string, ok bool) {
-		if ok {
-			dst, ok = appendStringPart(dst, s, escapeNoncharacters)
-		}
+	add := func(s string) {
+		var ok bool
+		dst, ok = appendStringPart(dst, s, escapeNoncharacters)
 		valid = valid && ok
 	}
 	dst = append(dst, '{')
@@ -333,9 +332,9 @@ func appendHeaders(dst []byte, headers []Header, escapeNoncharacters bool) ([]by
 				dst = append(dst, ',')
 			}
 			dst = append(dst, '"')
-			add(h.Name, true)
+			add(h.Name)
 			dst = append(dst, `":"`...)
-			add(h.Value, true)
+			add(h.Value)
 			dst = append(dst, '"')
 		}
 		return append(dst, '}'), valid
@@ -346,10 +345,10 @@ func appendHeaders(dst []byte, headers []Header, escapeNoncharacters bool) ([]by
 			dst = append(dst, ',')
 		}
 		dst = append(dst, '"')
-		add(g.name, true)
+		add(g.name)
 		dst = append(dst, `":"`...)
 		for j := g.first; ; j = next[j] {
-			add(headers[j].Value, true)
+			add(headers[j].Value)
 			if j == g.last {
 				break
 			}

@@ -38,32 +38,48 @@ func TestMalformed(t *testing.T) {
 		field string
 		text  string
 	}{
-		{rule: "a code alone",
+		{
+			rule: "a code alone",
 			msg:  open("", malformed, "invalid_json"),
-			code: envelope.CodeInvalidJSON, text: "envelope: invalid_json"},
-		{rule: "a code with its field",
+			code: envelope.CodeInvalidJSON, text: "envelope: invalid_json",
+		},
+		{
+			rule: "a code with its field",
 			msg:  open("", malformed, "invalid_field:received_at"),
-			code: envelope.CodeInvalidField, field: "received_at", text: `envelope: invalid_field "received_at"`},
-		{rule: "only the first colon parts code and field",
+			code: envelope.CodeInvalidField, field: "received_at", text: `envelope: invalid_field "received_at"`,
+		},
+		{
+			rule: "only the first colon parts code and field",
 			msg:  open("", malformed, "invalid_field:a:b"),
-			code: envelope.CodeInvalidField, field: "a:b", text: `envelope: invalid_field "a:b"`},
-		{rule: "a code of a later version is handed on",
+			code: envelope.CodeInvalidField, field: "a:b", text: `envelope: invalid_field "a:b"`,
+		},
+		{
+			rule: "a code of a later version is handed on",
 			msg:  open("", malformed, "too_new"),
-			code: "too_new", text: "envelope: too_new"},
-		{rule: "the mark decides, whatever else the foreign headers say",
+			code: "too_new", text: "envelope: too_new",
+		},
+		{
+			rule: "the mark decides, whatever else the foreign headers say",
 			msg:  open("", malformed, "integrity", claim, claimRef, redeemed, "true"),
-			code: envelope.CodeIntegrity, text: "envelope: integrity"},
-		{rule: "a payload does not make a marked message whole",
+			code: envelope.CodeIntegrity, text: "envelope: integrity",
+		},
+		{
+			rule: "a payload does not make a marked message whole",
 			msg:  open("{}", malformed, "invalid_json"),
-			code: envelope.CodeInvalidJSON, text: "envelope: invalid_json"},
-		{rule: "a claim that nothing redeemed",
+			code: envelope.CodeInvalidJSON, text: "envelope: invalid_json",
+		},
+		{
+			rule: "a claim that nothing redeemed",
 			msg:  open("", id, "x", claim, claimRef),
 			code: envelope.CodeClaimNotEnabled,
-			text: "envelope: claim_not_enabled: the body is a claim and nothing here redeems it"},
-		{rule: "PassClaims says nothing about malformed messages",
+			text: "envelope: claim_not_enabled: the body is a claim and nothing here redeems it",
+		},
+		{
+			rule: "PassClaims says nothing about malformed messages",
 			gate: hookmw.Malformed{PassClaims: true},
 			msg:  open("", malformed, "missing_body"),
-			code: envelope.CodeMissingBody, text: "envelope: missing_body"},
+			code: envelope.CodeMissingBody, text: "envelope: missing_body",
+		},
 
 		{rule: "an ordinary message", msg: open("{}", id, "x")},
 		{rule: "an empty body is a body", msg: open("", id, "x")},
@@ -72,8 +88,10 @@ func TestMalformed(t *testing.T) {
 		{rule: "a redeemed claim", msg: open("body", claim, claimRef, redeemed, "true")},
 		{rule: "a redeemed claim of an empty body", msg: open("", claim, claimRef, redeemed, "true")},
 		{rule: "a claim whose body was replaced", msg: open("other", claim, claimRef)},
-		{rule: "a claim where claims are passed on",
-			gate: hookmw.Malformed{PassClaims: true}, msg: open("", claim, claimRef)},
+		{
+			rule: "a claim where claims are passed on",
+			gate: hookmw.Malformed{PassClaims: true}, msg: open("", claim, claimRef),
+		},
 		{rule: "a mark that was deleted by a repair", msg: open("mended", malformed, "")},
 	}
 	for _, tt := range tests {

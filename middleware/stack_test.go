@@ -3,7 +3,6 @@ package middleware_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"sync"
 	"testing"
@@ -59,7 +58,7 @@ const maxRetries = 2
 
 func newStack(t *testing.T, retryInterval time.Duration, h message.NoPublishHandlerFunc) *stack {
 	t.Helper()
-	log := watermill.NewSlogLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	log := watermill.NewSlogLogger(slog.New(slog.DiscardHandler))
 	s := &stack{
 		t:       t,
 		topic:   gochannel.NewGoChannel(gochannel.Config{BlockPublishUntilSubscriberAck: true}, log),

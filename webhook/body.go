@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 )
 
@@ -58,7 +59,7 @@ func readBody(r *http.Request, most int64, mem *reservation) ([]byte, error) {
 			return nil, &BodyTooLargeError{Max: most}
 		}
 		if err == io.EOF {
-			return buf[:len(buf):len(buf)], nil
+			return slices.Clip(buf), nil
 		}
 		if err != nil {
 			return nil, bodyError(err)

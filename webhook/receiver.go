@@ -210,7 +210,7 @@ func (rc *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // handle leaves in x what became of the request. A panic in it is an error.
 func (rc *Receiver) handle(w http.ResponseWriter, r *http.Request, x *exchange) {
 	defer func() {
-		if v := recover(); v == http.ErrAbortHandler {
+		if v := recover(); v == http.ErrAbortHandler { //nolint:errorlint // the very value that net/http looks for
 			panic(v)
 		} else if v != nil {
 			x.err = panicked(v)
@@ -247,7 +247,7 @@ func (rc *Receiver) handle(w http.ResponseWriter, r *http.Request, x *exchange) 
 	if rc.config.Route != nil {
 		t, routed, err := rc.config.Route(r)
 		if err == nil && (t == "" || inFlight(&routed) > rc.config.MaxBytesInFlight) {
-			err = &Error{Code: CodeInvalidOptions, Err: errors.New("Route: no topic, or MaxBodyBytes over half of MaxBytesInFlight")}
+			err = &Error{Code: CodeInvalidOptions, Err: errors.New("no topic from Route, or its MaxBodyBytes is over half of MaxBytesInFlight")}
 		}
 		if err != nil {
 			x.err = err

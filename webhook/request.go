@@ -20,6 +20,7 @@ const DefaultMaxBodyBytes = 8 << 20
 // OnFailure says what becomes of a request that a Verifier refused.
 type OnFailure int
 
+// What can become of it.
 const (
 	Reject OnFailure = iota // the verifier's error is returned, and there is no envelope
 	Flag                    // the envelope says "failed" and is flagged

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,8 +83,10 @@ func TestVerifySignature(t *testing.T) {
 					case "webhook-id":
 						want.ID = v[0]
 					case "webhook-timestamp":
-						var seconds int64
-						fmt.Sscan(v[0], &seconds)
+						seconds, err := strconv.ParseInt(v[0], 10, 64)
+						if err != nil {
+							t.Fatal(err)
+						}
 						want.Timestamp = time.Unix(seconds, 0).UTC()
 					}
 				}

@@ -3,6 +3,7 @@ package kafkawire
 import (
 	"errors"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,8 +69,7 @@ func native(headers []*sarama.RecordHeader) iter.Seq2[string, string] {
 	all := b.String()
 	return func(yield func(name, value string) bool) {
 		rest := all
-		for i := len(headers) - 1; i >= 0; i-- {
-			h := headers[i]
+		for _, h := range slices.Backward(headers) {
 			if h == nil {
 				continue
 			}

@@ -52,7 +52,7 @@ func run(out io.Writer, update bool, args []string) error {
 	for _, line := range difference(string(before), now) {
 		fmt.Fprintln(out, line)
 	}
-	return fmt.Errorf("%s no longer says what a user of each package builds: see whether that is meant, and run make golden", file)
+	return fmt.Errorf("%s no longer says what a user of each package builds: see whether that is meant, and run make modules", file)
 }
 
 // A pkg is a package as go list prints it.
@@ -96,7 +96,7 @@ func load(dir string) (map[string]*pkg, error) {
 // modules that its packages come from.
 func format(packages map[string]*pkg) string {
 	var b strings.Builder
-	b.WriteString("# The modules that a program builds when it imports only the package (make golden).\n")
+	b.WriteString("# The modules that a program builds when it imports only the package (make modules).\n")
 	for _, path := range slices.Sorted(maps.Keys(packages)) {
 		p := packages[path]
 		if p.DepOnly || p.Name == "main" || len(p.GoFiles) == 0 || internal(path) {

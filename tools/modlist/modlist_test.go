@@ -41,7 +41,7 @@ func ours(t *testing.T) string {
 	})
 }
 
-const golden = "# The modules that a program builds when it imports only the package (make golden).\n" +
+const golden = "# The modules that a program builds when it imports only the package (make modules).\n" +
 	"ours/heavy\n\ttheirs\n" +
 	"ours/light\n"
 

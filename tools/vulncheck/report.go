@@ -13,7 +13,7 @@ import (
 type report struct {
 	called   map[string]string // vulnerability: where it is, and what fixes it
 	tolerate map[string]string // the same, in the standard library
-	present  map[string]string // in a module that is required, but not in called code
+	present  map[string]string // in code that is not called: the module and its version
 }
 
 // A message is one object of govulncheck's JSON output, as far as it matters here.
@@ -75,7 +75,8 @@ func (r *report) add(f *finding) error {
 		return errors.New("a finding without a name or a trace")
 	}
 	at := f.Trace[0]
-	where := at.Module + "@" + at.Version
+	module := at.Module + "@" + at.Version
+	where := module
 	if f.FixedVersion != "" {
 		where += ", fixed in " + f.FixedVersion
 	}
@@ -83,7 +84,7 @@ func (r *report) add(f *finding) error {
 	case at.Function == "" && at.Module == "stdlib":
 		// No code of ours calls it, and nothing but the machine's Go could change it.
 	case at.Function == "":
-		r.present[f.OSV] = where
+		r.present[f.OSV] = module
 	case at.Module == "stdlib" && f.FixedVersion != "":
 		r.tolerate[f.OSV] = where
 	default:
@@ -98,9 +99,16 @@ func (r *report) print(out io.Writer, dir string) {
 	for _, list := range []struct {
 		word string
 		of   map[string]string
-	}{{"CALLED", r.called}, {"newer Go", r.tolerate}, {"not called", r.present}} {
+	}{{"CALLED", r.called}, {"newer Go", r.tolerate}} {
 		for _, id := range slices.Sorted(maps.Keys(list.of)) {
 			fmt.Fprintf(out, "  %-10s %s %s\n", list.word, id, list.of[id])
 		}
+	}
+	modules := map[string]int{}
+	for _, module := range r.present {
+		modules[module]++
+	}
+	for _, module := range slices.Sorted(maps.Keys(modules)) {
+		fmt.Fprintf(out, "  %-10s %d in %s\n", "not called", modules[module], module)
 	}
 }
