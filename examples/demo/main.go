@@ -95,7 +95,7 @@ func run(args []string, h message.HandlerFunc, stdout, stderr io.Writer) (err er
 	}
 	c.topic, c.listen = "hooks", "127.0.0.1:0"
 	if !embedded {
-		c.topic, c.temporary = "envelope-demo-"+envelope.NewID(), true // others use these servers as well
+		c.topic, c.temporary = "demo-"+envelope.NewID()[24:], true // others use these servers as well
 	}
 	c.group = c.topic
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -104,7 +104,15 @@ func run(args []string, h message.HandlerFunc, stdout, stderr io.Writer) (err er
 }
 
 func logger(w io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: plainErrors}))
+}
+
+// plainErrors logs the text of an error alone: those of Watermill would bring their stack.
+func plainErrors(_ []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok {
+		a.Value = slog.StringValue(err.Error())
+	}
+	return a
 }
 
 // printCurl prints the commands that send the requests to a demo that runs with -listen.
