@@ -35,6 +35,7 @@ test: bin/testrun ## all tests that need no server, with the race detector, and 
 		'vulncheck: test tools/vulncheck ./...' \
 		'root: test . -race -shuffle=on ./...' \
 		'embedded: test integration -race ./embedded/... ./internal/... ./servers/...' \
+		'demo: test examples ./...' \
 		'fuzz: fuzz . $(FUZZTIME) ./...'
 
 .PHONY: demo

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -38,9 +39,7 @@ var handlers = map[string]message.HandlerFunc{
 	},
 	"makes new messages": func(msg *message.Message) ([]*message.Message, error) {
 		out := message.NewMessage(envelope.NewID(), msg.Payload)
-		for k, v := range msg.Metadata {
-			out.Metadata[k] = v
-		}
+		maps.Copy(out.Metadata, msg.Metadata)
 		return handle(out)
 	},
 	"drops the provider's headers": func(msg *message.Message) ([]*message.Message, error) {
@@ -190,7 +189,7 @@ func post(t *testing.T, url, file string) (status int, id string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(q)
+	resp, err := new(http.Client).Do(q)
 	if err != nil {
 		t.Fatal(err)
 	}

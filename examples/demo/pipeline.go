@@ -86,7 +86,7 @@ func start(ctx context.Context, c config) (p *pipeline, err error) {
 	return p, p.serve(c, toKafka)
 }
 
-func (p *pipeline) opened(close func() error) { p.close = append(p.close, close) }
+func (p *pipeline) opened(closer func() error) { p.close = append(p.close, closer) }
 
 // closeAll closes what start opened, last things first: requests under way are answered,
 // then messages under way are handled, then connections close.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -104,7 +105,7 @@ func (r *request) get(name string) string {
 
 // headers returns all headers that are sent.
 func (r *request) headers() []header {
-	return append(r.header[:len(r.header):len(r.header)], r.signature...)
+	return slices.Concat(r.header, r.signature)
 }
 
 // to returns the request as it is sent to the server at base.

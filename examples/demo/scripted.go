@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -51,7 +52,7 @@ func runDemo(ctx context.Context, c config, out io.Writer) (err error) {
 	begin := time.Now()
 	d := &demo{printer: newPrinter(out), seen: make(chan sighting, 16)}
 	c.watch = func(msg *message.Message) {
-		d.seen <- sighting{msg.UUID, slices.Clone(msg.Payload), cloneMetadata(msg)}
+		d.seen <- sighting{msg.UUID, slices.Clone(msg.Payload), maps.Clone(msg.Metadata)}
 	}
 	c.log = slog.New(slog.DiscardHandler) // what is refused is a part of the report
 	c.secrets = func(s source) string { return s.testSecret }
@@ -247,12 +248,4 @@ func (d *demo) summary(took time.Duration) error {
 	d.printf("\n%s\n", d.paint(green, fmt.Sprintf(
 		"%d hooks equal end to end, 1 refused, 1 broken message kept in the poison topic. %v", len(stops), took)))
 	return d.err
-}
-
-func cloneMetadata(msg *message.Message) map[string]string {
-	m := make(map[string]string, len(msg.Metadata))
-	for k, v := range msg.Metadata {
-		m[k] = v
-	}
-	return m
 }

@@ -51,7 +51,7 @@ func goodTrip(t *testing.T, file string) *trip {
 	}
 	msg, err := wire.Unmarshal(consumed)
 	must(err)
-	seen := sighting{msg.UUID, slices.Clone(msg.Payload), cloneMetadata(msg)}
+	seen := sighting{msg.UUID, slices.Clone(msg.Payload), maps.Clone(msg.Metadata)}
 	out, err := handle(msg)
 	must(err)
 	published, err := amqpwire.Marshaler{}.Marshal(out[0])

@@ -51,7 +51,7 @@ func (w *kafkaWitness) remove(ctx context.Context, topics ...string) error {
 	q.TopicNames = topics
 	for _, name := range topics {
 		topic := kmsg.NewDeleteTopicsRequestTopic()
-		topic.Topic = kmsg.StringPtr(name)
+		topic.Topic = new(name)
 		q.Topics = append(q.Topics, topic)
 	}
 	resp, err := q.RequestWith(ctx, w.client)
