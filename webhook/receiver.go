@@ -219,7 +219,8 @@ func (rc *Receiver) handle(w http.ResponseWriter, r *http.Request, x *exchange) 
 	// Before anything else, since the server itself reads what is left of a body before an
 	// answer. Where the writer cannot do it the server's own timeout has to.
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(rc.config.BodyTimeout))
+	deadline := time.Now().Add(rc.config.BodyTimeout)
+	_ = control.SetReadDeadline(deadline)
 
 	if r.Method != http.MethodPost {
 		x.err = &Error{Code: CodeNotAllowed}
@@ -258,6 +259,9 @@ func (rc *Receiver) handle(w http.ResponseWriter, r *http.Request, x *exchange) 
 	x.topic, x.source, x.tenant = topic, o.Source, o.Tenant
 
 	e, err := fromRequest(r, o, mem)
+	if codeOf(err) == CodeIncompleteBody && !time.Now().Before(deadline) {
+		err = &Error{Code: CodeBodyTimeout, Err: err} // net/http hides it in the last chunk
+	}
 	if err != nil {
 		x.err = err
 		return
