@@ -9,9 +9,10 @@ export GOWORK := off
 # Neither tests nor tools need to know the revision.
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
-FUZZTIME ?= 5s
-BENCH    ?= .
-COUNT    ?= 6
+FUZZTIME  ?= 5s
+BENCH     ?= .
+COUNT     ?= 6
+BENCHTIME ?= 0.5s
 
 MODULES := . $(sort $(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod)))
 # The module whose go.mod holds a version that nothing imports.
@@ -26,7 +27,7 @@ TESTRUN := bin/testrun -skips integration/skips.txt
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo '  FUZZTIME=$(FUZZTIME) (test, fuzz), BENCH=$(BENCH) and COUNT=$(COUNT) (bench)'
+	@echo '  FUZZTIME=$(FUZZTIME) (test, fuzz), BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) COUNT=$(COUNT) (bench)'
 
 .PHONY: test
 test: bin/testrun ## all tests that need no server, with the race detector, and a moment of fuzzing
@@ -64,7 +65,7 @@ PREPARE = \
 .PHONY: bench
 bench: bin/benchstat ## the benchmarks COUNT times in turn, then benchstat over bin/bench.txt
 	@mkdir -p bin
-	for i in $$(seq $(COUNT)); do go test -run '^$$' -bench '$(BENCH)' -benchmem ./...; done | tee bin/bench.txt
+	for i in $$(seq $(COUNT)); do go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem ./...; done | tee bin/bench.txt
 	bin/benchstat bin/bench.txt
 
 .PHONY: lint
