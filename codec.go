@@ -179,10 +179,15 @@ func (p *parser) envelope(body []byte) *Envelope {
 	e.OrderingKey = f.orderingKey
 	e.Claim, e.SHA256 = f.claim, f.sha256
 	for it := iterate(p.objectText(memberHeaders)); it.next(); {
-		e.Headers = append(e.Headers, Header{a.string(it.name), a.string(it.str)})
+		if it.isString {
+			e.Headers = append(e.Headers, Header{a.string(it.name), a.string(it.str)})
+		}
 	}
 	e.Headers = lastValues(e.Headers)
 	for it := iterate(p.objectText(memberMetadata)); it.next(); {
+		if !it.isString {
+			continue
+		}
 		if name, value := a.string(it.name), a.string(it.str); isUserMetadata(f.traceparent, f.tracestate, name, value) {
 			if e.Metadata == nil {
 				e.Metadata = make(map[string]string)
@@ -196,11 +201,13 @@ func (p *parser) envelope(body []byte) *Envelope {
 	return e
 }
 
-// measure counts the members of an object of strings, and the length of their names and values.
+// measure counts the strings in an object, and the length of their names and values.
 func measure(text string) (count, size int) {
 	for it := iterate(text); it.next(); {
-		count++
-		size += it.name.len() + it.str.len()
+		if it.isString {
+			count++
+			size += it.name.len() + it.str.len()
+		}
 	}
 	return count, size
 }

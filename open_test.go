@@ -81,6 +81,11 @@ func TestOpen(t *testing.T) {
 			want: with(base, md{envelope.MetadataHeaders: `{"B":"\u0031", "a":"x","a":"y"}`}), payload: "hello",
 		},
 		{
+			why:  "a header that is no string is left out where a later one replaces it",
+			wire: start + `"headers":{"a":1, "b" : "x","\u0061":"y","c":null,"c":"z"},"watermill_metadata":{"m":[],"m":"1"}}`,
+			want: with(base, md{envelope.MetadataHeaders: `{"b" : "x","\u0061":"y","c":"z"}`, "m": "1"}), payload: "hello",
+		},
+		{
 			why:  "unknown members keep their text",
 			wire: `{"V":2, "v" : 1,"id":"i","source_id":"s", "x":{"id": 1.50} ,"received_at":1,"size":5,"body_base64":"aGVsbG8=","x":null}`,
 			want: with(base, md{envelope.MetadataUnknown: `{"V":2,"x":{"id": 1.50},"x":null}`}), payload: "hello",

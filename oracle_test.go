@@ -142,21 +142,28 @@ func oracleString(text string) (string, bool) {
 	return s, err == nil
 }
 
-// oracleStrings returns the members of an object of strings.
+// oracleStrings returns the strings of an object where each name's last value is one.
 func oracleStrings(text string) ([]envelope.Header, bool) {
 	if !strings.HasPrefix(text, "{") {
 		return nil, false
 	}
 	var all []envelope.Header
+	last := map[string]bool{}
 	for _, m := range oracleMembers([]byte(text)) {
 		value, ok := oracleString(m.value)
+		last[m.name] = ok
 		if !ok {
-			return nil, false
+			continue
 		}
 		if i := slices.IndexFunc(all, func(h envelope.Header) bool { return h.Name == m.name }); i >= 0 {
 			all[i].Value = value
 		} else {
 			all = append(all, envelope.Header{Name: m.name, Value: value})
+		}
+	}
+	for _, ok := range last {
+		if !ok {
+			return nil, false
 		}
 	}
 	return all, true

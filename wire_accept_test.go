@@ -79,6 +79,10 @@ func acceptances() []acceptance {
 			"a repeated header keeps its place and has its last value", wireText("headers", `{"a":"1","b":"2","\u0061":"3","c":"4","b":"5"}`),
 			func(e *envelope.Envelope) { e.Headers = pairs("a: 3", "b: 5", "c: 4") },
 		},
+		{
+			"a header that is no string is nothing where a later one replaces it", wireText("headers", `{"a":1,"b":[{"c":"d"}],"\u0062":"2","\u0061":"3","a":"4"}`),
+			func(e *envelope.Envelope) { e.Headers = pairs("b: 2", "a: 4") },
+		},
 		{"the last headers win", wireText("headers", `1,"headers":{"a":"1"},"headers":{"b":"2"}`), func(e *envelope.Envelope) { e.Headers = pairs("b: 2") }},
 		{"sha256", wireText("sha256", quoted(helloDigest)), func(e *envelope.Envelope) { e.SHA256 = helloDigest }},
 		{"sha256 with escapes", wireText("sha256", quoted(`\u0032`+helloDigest[1:])), func(e *envelope.Envelope) { e.SHA256 = helloDigest }},
@@ -101,6 +105,10 @@ func acceptances() []acceptance {
 		{
 			"watermill_metadata", wireText("watermill_metadata", ` { "b" : "2" , "\u0061":"\n", "b":"3" }`),
 			func(e *envelope.Envelope) { e.Metadata = map[string]string{"a": "\n", "b": "3"} },
+		},
+		{
+			"metadata that is no string is nothing where a later one replaces it", wireText("watermill_metadata", `{"a":1,"b":"2","a":"3"}`),
+			func(e *envelope.Envelope) { e.Metadata = map[string]string{"a": "3", "b": "2"} },
 		},
 		{
 			"watermill_metadata does not set what is ours",

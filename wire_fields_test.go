@@ -49,7 +49,7 @@ func fieldRefusals() []refusal {
 
 	for _, value := range []string{
 		"1", "true", `""`, "[]", `[["a","b"]]`, `{"a":1}`, `{"a":null}`, `{"a":["b"]}`, `{"a":{}}`, `{"a":"b","c":true}`, `{"a":"b","a":1}`,
-		`{"a":1,"a":"b"}`,
+		`{"a":1,"a":"b","\u0061":null}`, `{"a":1,"b":2,"a":"b"}`, `{"a":1,"A":"b"}`,
 	} {
 		field("headers", "not an object of strings", wireText("headers", value))
 	}

@@ -74,6 +74,9 @@ func TestParseWireMemory(t *testing.T) {
 		{"many headers", wireText("headers", "{"+members(`"h%d":""`)+"}"), many * (32 + 8 + 4)},
 		{"many headers of one name", wireText("headers", "{"+strings.TrimSuffix(strings.Repeat(`"":"",`, many), ",")+"}"), many * (32 + 4)},
 		{"many headers, one of them no string", wireText("headers", "{"+members(`"h%d":""`)+`,"x":1}`), 0},
+		// The names of replaced values that are no strings are kept until their strings come:
+		// 40 bytes each, and as much for what held them while they were fewer.
+		{"many headers that are replaced", wireText("headers", "{"+members(`"h%d":0`)+","+members(`"h%d":""`)+"}"), many * (32 + 8 + 4 + 80)},
 		{"a big claim", claimText("claim", quoted(big)), 0},
 		{"a big claim of escapes", claimText("claim", quoted(strings.Repeat(`\u0041`, 1<<20))), 0},
 		{"a big tenant beside a claim", claimText("tenant_id", quoted(strings.Repeat(`\u0041`, 1<<20))), 0},

@@ -13,7 +13,8 @@ import (
 // (f.body then begins at dst's end), else into new memory; it is not nil in the inline form,
 // and nil in the claim form. Nothing in f refers to data.
 //
-// headers, metadata and unknown are the texts that were read, "" when they have no members.
+// headers, metadata and unknown are the texts that were read, "" when they have no members;
+// without values that are no strings and that a later one replaces.
 // metadata may hold reserved names. The members in unknown are as they were read, a repeated
 // one as often as it was, without the space between members.
 //
@@ -32,8 +33,8 @@ func (f *fields) parse(dst, data []byte) error {
 	}
 	a := arena(make([]byte, 0, p.stringsLen()+p.textLen(memberHeaders)+p.textLen(memberMetadata)+p.unknownTextLen()))
 	p.strings(&a, f)
-	f.headers = a.text(p.objectText(memberHeaders))
-	f.metadata = a.text(p.objectText(memberMetadata))
+	f.headers = a.object(p.objectText(memberHeaders), p.mixed)
+	f.metadata = a.object(p.objectText(memberMetadata), true)
 	if n := p.unknownTextLen(); n > 0 {
 		start := len(a)
 		a = p.appendUnknown(a)
@@ -46,6 +47,7 @@ func (f *fields) parse(dst, data []byte) error {
 type parser struct {
 	text    string
 	members [memberCount]value // the last one of each name
+	mixed   bool               // headers has values that are no strings, all of them replaced
 
 	// The runs of unknown members: text that can be copied as it is. When there are more
 	// than fit, the text is walked over again.
@@ -163,7 +165,11 @@ func (p *parser) checkFields() (int, error) {
 			return member, errNotString
 		}
 	}
-	if c := p.members[memberHeaders].kind; !absent(c) && (c != '{' || !onlyStrings(p.raw(memberHeaders).text)) {
+	if c := p.members[memberHeaders].kind; c == '{' {
+		if p.mixed, ok = lastStrings(p.raw(memberHeaders).text); !ok {
+			return memberHeaders, errNotStrings
+		}
+	} else if !absent(c) {
 		return memberHeaders, errNotStrings
 	}
 	if c := p.members[memberSHA256].kind; !absent(c) {
@@ -448,15 +454,21 @@ func (p *parser) strings(a *arena, f *fields) {
 }
 
 // objectText returns the text of headers or watermill_metadata: "" when it has no members or
-// is not what it should be.
+// is not what it should be. Values in it that are no strings are replaced by a later one,
+// and count as if they were not there.
 func (p *parser) objectText(member int) string {
 	v := p.members[member]
 	if v.kind != '{' {
 		return ""
 	}
 	text := p.text[v.start:v.end]
-	if member == memberMetadata && !onlyStrings(text) || objectInside(text) == "" {
+	if objectInside(text) == "" {
 		return ""
+	}
+	if member == memberMetadata {
+		if _, ok := lastStrings(text); !ok {
+			return ""
+		}
 	}
 	return text
 }
@@ -476,5 +488,25 @@ func (a *arena) text(s string) string {
 func (a *arena) string(r rawString) string {
 	start := len(*a)
 	*a = r.append(*a)
+	return view((*a)[start:])
+}
+
+// object is the text of an object, without the members that are no strings when it is mixed.
+func (a *arena) object(text string, mixed bool) string {
+	if !mixed || text == "" {
+		return a.text(text)
+	}
+	start := len(*a)
+	*a = append(*a, '{')
+	for m := iterate(text); m.next(); {
+		if !m.isString {
+			continue
+		}
+		if len(*a) > start+1 {
+			*a = append(*a, ',')
+		}
+		*a = append(*a, text[m.start:m.i]...)
+	}
+	*a = append(*a, '}')
 	return view((*a)[start:])
 }

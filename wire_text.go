@@ -295,13 +295,28 @@ func validStrings(text string) bool {
 	}
 }
 
-func onlyStrings(text string) bool {
+// lastStrings reports whether the last value of each name in an object is a string. mixed
+// says that there are others, which a later one replaces.
+func lastStrings(text string) (mixed, ok bool) {
+	var others map[string]struct{} // the names whose last value so far is no string
 	for m := iterate(text); m.next(); {
-		if !m.isString {
-			return false
+		if m.isString && len(others) == 0 {
+			continue
 		}
+		name := m.name.text
+		if m.name.escaped {
+			name = string(m.name.append(nil))
+		}
+		if m.isString {
+			delete(others, name)
+			continue
+		}
+		if others == nil {
+			others = make(map[string]struct{})
+		}
+		others[name] = struct{}{}
 	}
-	return true
+	return others != nil, len(others) == 0
 }
 
 // validUnknown reports whether text is exactly one JSON object that has no member which is
