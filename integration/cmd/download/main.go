@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/watermill-envelope/envelope/integration/peers"
 	"github.com/watermill-envelope/envelope/integration/servers"
 )
 
@@ -25,6 +26,9 @@ func main() {
 	defer stop()
 	if !all(ctx, []download{
 		{"Apache Kafka " + servers.KafkaVersion, servers.InstallKafka},
+		{"the SDK for " + string(peers.Python050), peers.InstallPython},
+		{"the SDK for " + string(peers.Rust060), peers.InstallRust},
+		{"bodies of GitHub's webhooks", peers.InstallGitHubBodies},
 	}) {
 		stop()
 		os.Exit(1)
