@@ -76,8 +76,7 @@ type Size struct {
 
 // Prepare returns msg as it would be sealed: see [Sealer].
 //
-// A malformed message that is over MaxMessageBytes or MaxAttributeBytes becomes the body of
-// an envelope: application/octet-stream, with the code as metadata malformed_code, and with
+// A malformed message that is over one of the limits becomes the body of an envelope: application/octet-stream, with the code as metadata malformed_code, and with
 // "malformed" as its source where there is no default. In this form it can be checked in.
 func (w *Wire) Prepare(msg *message.Message) (*message.Message, error) {
 	p, err := envelope.Prepare(msg, w.Defaults)
@@ -86,7 +85,7 @@ func (w *Wire) Prepare(msg *message.Message) (*message.Message, error) {
 	}
 	if envelope.IsMalformed(p) {
 		s := w.Size(p, "")
-		if s.Inline <= w.MaxMessageBytes && (w.MaxAttributeBytes == 0 || s.Attributes <= w.MaxAttributeBytes) {
+		if s.Inline <= w.MaxMessageBytes && !w.full(s.list.user, s.list.userBytes) {
 			return p, nil
 		}
 		if p, err = w.enclose(p); err != nil {
@@ -132,14 +131,10 @@ func (w *Wire) Size(prepared *message.Message, tenant string) Size {
 	s := Size{list: w.read(prepared)}
 	l := &s.list
 	count, bytes := l.total(w.TenantAlways)
-	full := func(n int, b int64) bool {
-		return w.MaxAttributes > 0 && n > w.MaxAttributes ||
-			w.MaxAttributeBytes > 0 && b+int64(n)*w.PerAttribute > w.MaxAttributeBytes
-	}
-	if l.user > 0 && !l.malformed && full(count+l.user, bytes+l.userBytes) {
+	if l.user > 0 && !l.malformed && w.full(count+l.user, bytes+l.userBytes) {
 		s.inMember, l.user, l.userBytes = true, 0, 0
 	}
-	if l.tracestate != "" && full(count, bytes) {
+	if l.tracestate != "" && w.full(count, bytes) {
 		count, bytes = count-1, bytes-int64(len(envelope.MetadataTracestate)+len(l.tracestate))
 		l.tracestate = ""
 	}
@@ -153,6 +148,13 @@ func (w *Wire) Size(prepared *message.Message, tenant string) Size {
 	s.body = inline
 	s.Inline, s.Claim = inline+beside, claim+beside
 	return s
+}
+
+// full reports whether this many attributes, with this many bytes of names and values, are
+// more than the transport takes.
+func (w *Wire) full(count int, bytes int64) bool {
+	return w.MaxAttributes > 0 && count > w.MaxAttributes ||
+		w.MaxAttributeBytes > 0 && bytes+int64(count)*w.PerAttribute > w.MaxAttributeBytes
 }
 
 // Check returns the [envelope.TooLargeError] of a message that is over MaxMessageBytes, or nil.
