@@ -1,0 +1,146 @@
+package suite
+
+import (
+	"context"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// A Raw is a message as a client sees it that is not Watermill and not ours.
+type Raw struct {
+	Key     string // Kafka only
+	ID      string // the message_id property, RabbitMQ only
+	Headers []Pair // in wire order on Kafka; of a RabbitMQ table only the strings, sorted by nothing
+	Body    []byte
+}
+
+// A Pair is one header.
+type Pair struct{ Name, Value string }
+
+// Header returns the value of the first header of that name and whether there is one.
+func (r Raw) Header(name string) (string, bool) {
+	for _, h := range r.Headers {
+		if h.Name == name {
+			return h.Value, true
+		}
+	}
+	return "", false
+}
+
+// Names returns the names of the headers in their order.
+func (r Raw) Names() []string {
+	names := make([]string, len(r.Headers))
+	for i, h := range r.Headers {
+		names[i] = h.Name
+	}
+	return names
+}
+
+// A Peer reads and writes a server without Watermill.
+type Peer interface {
+	// Watch begins to read a topic; what it returns waits for the next n messages.
+	Watch(ctx context.Context, t testing.TB, topic string) (next func(n int) []Raw)
+	// Put writes one message and waits until the server has it.
+	Put(ctx context.Context, t testing.TB, topic string, m Raw)
+}
+
+// KafkaPeer is a [Peer] over franz-go. It reads topics from their start.
+type KafkaPeer struct{ Addr string }
+
+// Watch implements [Peer].
+func (p KafkaPeer) Watch(ctx context.Context, t testing.TB, topic string) func(int) []Raw {
+	t.Helper()
+	client := KafkaClient(t, p.Addr, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	return func(n int) []Raw {
+		t.Helper()
+		var raws []Raw
+		for _, r := range KafkaRecords(ctx, t, client, n) {
+			raw := Raw{Key: string(r.Key), Body: r.Value}
+			for _, h := range r.Headers {
+				raw.Headers = append(raw.Headers, Pair{h.Key, string(h.Value)})
+			}
+			raws = append(raws, raw)
+		}
+		return raws
+	}
+}
+
+// Put implements [Peer].
+func (p KafkaPeer) Put(ctx context.Context, t testing.TB, topic string, m Raw) {
+	t.Helper()
+	record := &kgo.Record{Topic: topic, Value: m.Body}
+	if m.Key != "" {
+		record.Key = []byte(m.Key)
+	}
+	for _, h := range m.Headers {
+		record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Name, Value: []byte(h.Value)})
+	}
+	if err := KafkaClient(t, p.Addr).ProduceSync(ctx, record).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// AMQPPeer is a [Peer] over amqp091-go: a topic is a durable fanout exchange of its name.
+type AMQPPeer struct{ URL string }
+
+func (p AMQPPeer) exchange(t testing.TB, topic string) *amqp.Channel {
+	t.Helper()
+	channel := AMQPChannel(t, p.URL)
+	if err := channel.ExchangeDeclare(topic, "fanout", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	return channel
+}
+
+// Watch implements [Peer]. It reads the topic's watch queue, which keeps what is published
+// from the first Watch on, also while nothing watches.
+func (p AMQPPeer) Watch(ctx context.Context, t testing.TB, topic string) func(int) []Raw {
+	t.Helper()
+	channel := p.exchange(t, topic)
+	queue, err := channel.QueueDeclare(topic+".watch", true, false, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := channel.QueueBind(queue.Name, "", topic, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	consume, err := channel.ConsumeWithContext(ctx, queue.Name, "", true, false, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(n int) []Raw {
+		t.Helper()
+		var raws []Raw
+		for len(raws) < n {
+			select {
+			case d, ok := <-consume:
+				if !ok {
+					t.Fatalf("exchange %s: closed after %d of %d messages", topic, len(raws), n)
+				}
+				raw := Raw{ID: d.MessageId, Body: d.Body}
+				for name, value := range d.Headers {
+					if text, ok := value.(string); ok {
+						raw.Headers = append(raw.Headers, Pair{name, text})
+					}
+				}
+				raws = append(raws, raw)
+			case <-ctx.Done():
+				t.Fatalf("exchange %s: %d of %d messages: %v", topic, len(raws), n, ctx.Err())
+			}
+		}
+		return raws
+	}
+}
+
+// Put implements [Peer].
+func (p AMQPPeer) Put(ctx context.Context, t testing.TB, topic string, m Raw) {
+	t.Helper()
+	publishing := amqp.Publishing{MessageId: m.ID, Body: m.Body, DeliveryMode: amqp.Persistent, Headers: amqp.Table{}}
+	for _, h := range m.Headers {
+		publishing.Headers[h.Name] = h.Value
+	}
+	AMQPPublish(ctx, t, p.exchange(t, topic), topic, "", publishing)
+}
