@@ -69,4 +69,11 @@ func TestKafkaRollover(t *testing.T) {
 	suite.Rollover(t, stock, ours, &opened, peer)
 }
 
-var _ suite.Outage = (*servers.Kfake)(nil)
+func TestKafkaReceiverOutage(t *testing.T) {
+	outage, err := servers.StartKfake(servers.KfakeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers.CloseAfter(t, outage)
+	suite.ReceiverOutage(t, suite.Kafka(outage.Addr(), suite.KafkaOptions{}), suite.KafkaPeer{Addr: outage.Addr()}, outage)
+}

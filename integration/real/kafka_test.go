@@ -69,3 +69,12 @@ func TestKafkaRollover(t *testing.T) {
 	}})
 	suite.Rollover(t, stock, ours, &opened, peer)
 }
+
+func TestKafkaReceiverOutage(t *testing.T) {
+	outage, err := servers.StartKafka(suite.Context(t), servers.KafkaOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers.CloseAfter(t, outage)
+	suite.ReceiverOutage(t, suite.Kafka(outage.Addr(), suite.KafkaOptions{}), suite.KafkaPeer{Addr: outage.Addr()}, outage)
+}

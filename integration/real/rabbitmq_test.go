@@ -71,3 +71,12 @@ func TestRabbitMQRollover(t *testing.T) {
 	}})
 	suite.Rollover(t, stock, ours, &opened, peer)
 }
+
+func TestRabbitMQReceiverOutage(t *testing.T) {
+	outage, err := servers.StartRabbitMQ(suite.Context(t), servers.RabbitMQOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers.CloseAfter(t, outage)
+	suite.ReceiverOutage(t, suite.RabbitMQ(outage.URL(), suite.RabbitMQOptions{}), suite.AMQPPeer{URL: outage.URL()}, outage)
+}

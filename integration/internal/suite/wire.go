@@ -41,7 +41,10 @@ func (r Raw) Names() []string {
 
 // A Peer reads and writes a server without Watermill.
 type Peer interface {
-	// Watch begins to read a topic; what it returns waits for the next n messages.
+	// Keep makes a topic keep what is published from now on, for a later Watch.
+	Keep(t testing.TB, topic string)
+	// Watch begins to read a topic, from where Keep was called or from now on where it was
+	// not; what it returns waits for the next n messages.
 	Watch(ctx context.Context, t testing.TB, topic string) (next func(n int) []Raw)
 	// Put writes one message and waits until the server has it.
 	Put(ctx context.Context, t testing.TB, topic string, m Raw)
@@ -49,6 +52,9 @@ type Peer interface {
 
 // KafkaPeer is a [Peer] over franz-go. It reads topics from their start.
 type KafkaPeer struct{ Addr string }
+
+// Keep implements [Peer]: a log keeps everything.
+func (KafkaPeer) Keep(testing.TB, string) {}
 
 // Watch implements [Peer].
 func (p KafkaPeer) Watch(ctx context.Context, t testing.TB, topic string) func(int) []Raw {
@@ -95,9 +101,10 @@ func (p AMQPPeer) exchange(t testing.TB, topic string) *amqp.Channel {
 	return channel
 }
 
-// Watch implements [Peer]. It reads the topic's watch queue, which keeps what is published
-// from the first Watch on, also while nothing watches.
-func (p AMQPPeer) Watch(ctx context.Context, t testing.TB, topic string) func(int) []Raw {
+// Keep implements [Peer] with a durable queue beside the topic's own.
+func (p AMQPPeer) Keep(t testing.TB, topic string) { t.Helper(); p.queue(t, topic) }
+
+func (p AMQPPeer) queue(t testing.TB, topic string) (*amqp.Channel, string) {
 	t.Helper()
 	channel := p.exchange(t, topic)
 	queue, err := channel.QueueDeclare(topic+".watch", true, false, false, false, nil)
@@ -107,7 +114,14 @@ func (p AMQPPeer) Watch(ctx context.Context, t testing.TB, topic string) func(in
 	if err := channel.QueueBind(queue.Name, "", topic, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	consume, err := channel.ConsumeWithContext(ctx, queue.Name, "", true, false, false, false, nil)
+	return channel, queue.Name
+}
+
+// Watch implements [Peer].
+func (p AMQPPeer) Watch(ctx context.Context, t testing.TB, topic string) func(int) []Raw {
+	t.Helper()
+	channel, queue := p.queue(t, topic)
+	consume, err := channel.ConsumeWithContext(ctx, queue, "", true, false, false, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
