@@ -152,7 +152,11 @@ func TestRabbitMQContentHeaderLimit(t *testing.T) {
 	unlimited := suite.RabbitMQ(rabbitmqServer.URL(), suite.RabbitMQOptions{
 		Marshaler: amqpwire.Marshaler{Source: "suite", FrameMax: 1 << 20},
 	})
-	if err := publish(unlimited.Publisher(t), lane+1); err == nil || errors.Is(err, envelope.ErrMessageTooLarge) {
-		t.Errorf("one byte over, past our check: %v, want the broker to refuse it", err)
+	// RabbitMQ lets a frame be larger than agreed by the 8 bytes of an empty one.
+	if err := publish(unlimited.Publisher(t), lane+8); err != nil {
+		t.Errorf("8 bytes over, past our check: %v, want the broker to be lenient", err)
+	}
+	if err := publish(unlimited.Publisher(t), lane+9); err == nil || errors.Is(err, envelope.ErrMessageTooLarge) {
+		t.Errorf("9 bytes over, past our check: %v, want the broker to refuse it", err)
 	}
 }
