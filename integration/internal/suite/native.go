@@ -12,7 +12,7 @@ import (
 
 // Timeout bounds every wait of a flow for something that must happen. It is for a machine
 // with far too much to do: no flow waits for it to pass.
-const Timeout = time.Minute
+const Timeout = 2 * time.Minute
 
 // Context returns a context that ends with the test or after [Timeout].
 func Context(t testing.TB) context.Context {
