@@ -77,3 +77,7 @@ func TestKafkaReceiverOutage(t *testing.T) {
 	servers.CloseAfter(t, outage)
 	suite.ReceiverOutage(t, suite.Kafka(outage.Addr(), suite.KafkaOptions{}), suite.KafkaPeer{Addr: outage.Addr()}, outage)
 }
+
+func TestKafkaPubSubWithoutGroup(t *testing.T) {
+	suite.OldMessages(t, suite.Kafka(kafkaServer.Addr(), suite.KafkaOptions{}))
+}
