@@ -147,48 +147,66 @@ const inlineHeaders = 16
 
 // envelope returns the message with its body.
 func (p *parser) envelope(body []byte) *Envelope {
-	headers, headersLen := measure(p.objectText(memberHeaders))
-	_, metadataLen := measure(p.objectText(memberMetadata))
+	headersText, metadataText := p.objectText(memberHeaders), p.objectText(memberMetadata)
+	size := p.stringsLen()
+	if metadataText != "" {
+		size += p.metadata.size
+	}
 	var e *Envelope
+	// Headers without escapes and space are copied as one text.
+	block := false
 	switch {
-	case headers == 0:
+	case headersText == "":
 		e = new(Envelope)
-	case headers <= inlineHeaders:
+	case p.headers.count <= inlineHeaders:
 		both := new(struct {
 			Envelope
 			headers [inlineHeaders]Header
 		})
 		e = &both.Envelope
-		e.Headers = both.headers[:0:headers]
+		e.Headers = both.headers[:0:p.headers.count]
+		block = !p.headers.others && !p.headers.escaped && len(headersText) == p.headers.size+p.headers.count*len(`"":"",`)+len(`{}`)-len(`,`)
 	default:
 		e = new(Envelope)
-		e.Headers = make([]Header, 0, headers)
+		e.Headers = make([]Header, 0, p.headers.count)
 	}
-	a := arena(make([]byte, 0, p.stringsLen()+headersLen+metadataLen))
-	var f fields
-	p.strings(&a, &f)
-	e.ID, e.SourceID, e.TenantID = f.id, f.sourceID, f.tenantID
+	if block {
+		size += len(headersText)
+	} else if headersText != "" {
+		size += p.headers.size
+	}
+
+	a := arena(make([]byte, 0, size))
+	e.ID, e.SourceID, e.TenantID = p.string(&a, memberID), p.string(&a, memberSourceID), p.string(&a, memberTenantID)
 	e.ReceivedAt = time.UnixMilli(p.receivedAt).UTC()
-	e.ContentType = f.contentType
+	e.ContentType = p.string(&a, memberContentType)
 	e.Body, e.Size = body, p.size
-	e.DedupeKey, e.ReplayID = f.dedupeKey, f.replayID
-	e.IdempotencyKey = f.idempotencyKey
-	e.Verification = Verification{f.verification.Status, p.flagged}
-	e.Traceparent, e.Tracestate = f.traceparent, f.tracestate
-	e.Instance, e.Region = f.instance, f.region
-	e.OrderingKey = f.orderingKey
-	e.Claim, e.SHA256 = f.claim, f.sha256
-	for it := iterate(p.objectText(memberHeaders)); it.next(); {
-		if it.isString {
-			e.Headers = append(e.Headers, Header{a.string(it.name), a.string(it.str)})
+	e.DedupeKey, e.ReplayID = p.string(&a, memberDedupeKey), p.string(&a, memberReplayID)
+	e.IdempotencyKey = p.string(&a, memberIdempotencyKey)
+	e.Verification = Verification{VerificationStatus(a.string(p.status)), p.flagged}
+	e.Traceparent, e.Tracestate = p.string(&a, memberTraceparent), p.string(&a, memberTracestate)
+	e.Instance, e.Region = p.string(&a, memberInstance), p.string(&a, memberRegion)
+	e.OrderingKey = p.string(&a, memberOrderingKey)
+	e.SHA256, e.Claim = p.string(&a, memberSHA256), p.string(&a, memberClaim)
+	switch {
+	case block:
+		text, from := a.text(headersText), p.members[memberHeaders].start
+		for _, h := range p.pairs[:p.headers.count] {
+			e.Headers = append(e.Headers, Header{text[h.name.start-from : h.name.end-from], text[h.value.start-from : h.value.end-from]})
+		}
+	case e.Headers != nil:
+		for it := iterate(headersText); it.next(); {
+			if it.isString {
+				e.Headers = append(e.Headers, Header{a.string(it.name), a.string(it.str)})
+			}
 		}
 	}
 	e.Headers = lastValues(e.Headers)
-	for it := iterate(p.objectText(memberMetadata)); it.next(); {
+	for it := iterate(metadataText); it.next(); {
 		if !it.isString {
 			continue
 		}
-		if name, value := a.string(it.name), a.string(it.str); isUserMetadata(f.traceparent, f.tracestate, name, value) {
+		if name, value := a.string(it.name), a.string(it.str); isUserMetadata(e.Traceparent, e.Tracestate, name, value) {
 			if e.Metadata == nil {
 				e.Metadata = make(map[string]string)
 			}
@@ -215,18 +233,19 @@ func measure(text string) (count, size int) {
 // lastValues leaves one header of each name: the first, with the value of the last.
 func lastValues(headers []Header) []Header {
 	if len(headers) <= indexFrom {
-		kept := headers[:0]
-	next:
-		for _, h := range headers {
-			for i := range kept {
-				if kept[i].Name == h.Name {
-					kept[i].Value = h.Value
-					continue next
-				}
+		var names nameSet
+		kept := 0
+		for i, h := range headers {
+			if first := names.add(headers[:kept], h.Name); first >= 0 {
+				headers[first].Value = h.Value
+				continue
 			}
-			kept = append(kept, h)
+			if kept < i {
+				headers[kept] = h
+			}
+			kept++
 		}
-		return kept
+		return headers[:kept]
 	}
 	// The headers by name, those of one name in their order: a walk over the names would be
 	// quadratic, and a map would take more memory than the headers.

@@ -49,7 +49,7 @@ func naiveEncode(e *envelope.Envelope) ([]byte, error) {
 		V: 1, ID: e.ID, SourceID: e.SourceID, TenantID: orNull(e.TenantID),
 		ReceivedAt: e.ReceivedAt.UnixMilli(), ContentType: orNull(e.ContentType),
 		Size: int64(len(e.Body)), DedupeKey: orNull(e.DedupeKey), ReplayID: orNull(e.ReplayID),
-		IdempotencyKey: e.IdempotencyKey,
+		IdempotencyKey: e.DeduplicationKey(),
 		Verification:   naiveVerification{string(e.Verification.Status), e.Verification.Flagged},
 		Headers:        headers, Traceparent: orNull(e.Traceparent), Tracestate: orNull(e.Tracestate),
 		Instance: orNull(e.Instance), Region: orNull(e.Region), OrderingKey: e.OrderingKey,

@@ -64,6 +64,13 @@ var memberNames = [memberCount]string{
 	"instance", "region", "ordering_key", "watermill_metadata", "sha256", "claim", "body_base64",
 }
 
+// quotedNames are the names as they are most often in a text.
+var quotedNames = [memberCount]string{
+	`"v":`, `"id":`, `"source_id":`, `"tenant_id":`, `"received_at":`, `"content_type":`, `"size":`, `"dedupe_key":`,
+	`"replay_id":`, `"idempotency_key":`, `"verification":`, `"headers":`, `"traceparent":`, `"tracestate":`,
+	`"instance":`, `"region":`, `"ordering_key":`, `"watermill_metadata":`, `"sha256":`, `"claim":`, `"body_base64":`,
+}
+
 // memberOf returns the member with that name, which is compared byte for byte.
 func memberOf(name string) int {
 	switch name {

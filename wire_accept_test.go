@@ -110,6 +110,8 @@ func acceptances() []acceptance {
 			"metadata that is no string is nothing where a later one replaces it", wireText("watermill_metadata", `{"a":1,"b":"2","a":"3"}`),
 			func(e *envelope.Envelope) { e.Metadata = map[string]string{"a": "3", "b": "2"} },
 		},
+		{"the last watermill_metadata counts, of whatever type", wireText("watermill_metadata", `{"a":1},"watermill_metadata":"{\",\"y"`), asIs},
+		{"headers null after others", wireText("headers", `{"a":1,"b":"c"},"headers":null`), asIs},
 		{
 			"watermill_metadata does not set what is ours",
 			wireText("watermill_metadata", `{"ankusa_id":"x","Envelope_Redeemed":"true","envelope\u005fclaim":"x","TRACESTATE":"x","mine":"1"}`),

@@ -316,26 +316,23 @@ func (w *writer) metadata(f *fields) {
 // appendHeaders appends the headers as a JSON object, by the rules for headers that we
 // write: names become lower case, never-forwarded ones and ours are left out, values of a
 // repeated name are joined (see [ForwardHeaders]; there are no caps here). It reports false
-// when a name or a value is not UTF-8. It allocates only when a name is repeated or there
-// are many.
+// when a name or a value is not UTF-8. It allocates only when there is something to change,
+// or there are many.
 func appendHeaders(dst []byte, headers []Header, escapeNoncharacters bool) ([]byte, bool) {
 	valid := true
-	add := func(s string) {
-		var ok bool
-		dst, ok = appendStringPart(dst, s, escapeNoncharacters)
-		valid = valid && ok
-	}
 	dst = append(dst, '{')
 	if cleanHeaders(headers) {
 		for i, h := range headers {
+			var validName, validValue bool
 			if i > 0 {
 				dst = append(dst, ',')
 			}
 			dst = append(dst, '"')
-			add(h.Name)
+			dst, validName = appendStringPart(dst, h.Name, escapeNoncharacters)
 			dst = append(dst, `":"`...)
-			add(h.Value)
+			dst, validValue = appendStringPart(dst, h.Value, escapeNoncharacters)
 			dst = append(dst, '"')
+			valid = valid && validName && validValue
 		}
 		return append(dst, '}'), valid
 	}
@@ -344,11 +341,13 @@ func appendHeaders(dst []byte, headers []Header, escapeNoncharacters bool) ([]by
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, '"')
-		add(g.name)
-		dst = append(dst, `":"`...)
+		var ok bool
+		dst, ok = appendString(dst, g.name, escapeNoncharacters)
+		valid = valid && ok
+		dst = append(dst, `:"`...)
 		for j := g.first; ; j = next[j] {
-			add(headers[j].Value)
+			dst, ok = appendStringPart(dst, headers[j].Value, escapeNoncharacters)
+			valid = valid && ok
 			if j == g.last {
 				break
 			}
@@ -360,22 +359,74 @@ func appendHeaders(dst []byte, headers []Header, escapeNoncharacters bool) ([]by
 }
 
 // cleanHeaders reports whether the headers are what ForwardHeaders makes of them, so that
-// there is nothing to do. For many headers it does not find out.
+// there is nothing to do. Of many headers it does not find out.
 func cleanHeaders(headers []Header) bool {
 	if len(headers) > indexFrom {
 		return false
 	}
+	var names nameSet
 	for i, h := range headers {
-		if hasUpper(h.Name) || neverForwarded(h.Name) {
+		if anyUpper(h.Name) || neverForwarded(h.Name) || names.add(headers[:i], h.Name) >= 0 {
 			return false
-		}
-		for _, g := range headers[:i] {
-			if g.Name == h.Name {
-				return false
-			}
 		}
 	}
 	return true
+}
+
+// anyUpper reports whether s has upper-case ASCII letters.
+func anyUpper(s string) bool {
+	if len(s) < 8 {
+		return hasUpper(s)
+	}
+	var found uint64
+	for i := 0; i <= len(s)-8; i += 8 {
+		found |= uppers(load64(s, i))
+	}
+	return found|uppers(load64(s, len(s)-8)) != 0
+}
+
+// uppers returns a number that has the high bit of each byte of x that is A to Z.
+func uppers(x uint64) uint64 {
+	low := x &^ highs
+	return (low + (0x80-'A')*ones) &^ (low + (0x80-'Z'-1)*ones) &^ x & highs
+}
+
+// A nameSet finds repeated names among up to indexFrom headers, by hashes that are compared
+// first. Names that share one cost no more than a comparison.
+type nameSet struct {
+	hashes [indexFrom]uint64
+	seen   uint64 // bit h/2^58 of every hash h
+}
+
+// add adds the name that follows headers, all of which were added, unless one of them has
+// it: then it returns the index of that one. Otherwise it returns -1.
+func (n *nameSet) add(headers []Header, name string) int {
+	hash := hashName(name)
+	bit := uint64(1) << (hash >> 58)
+	if n.seen&bit != 0 {
+		for i, h := range n.hashes[:len(headers)] {
+			if h == hash && headers[i].Name == name {
+				return i
+			}
+		}
+	}
+	n.seen |= bit
+	n.hashes[len(headers)] = hash
+	return -1
+}
+
+// hashName returns a number that is seldom the same for two names of headers.
+func hashName(s string) uint64 {
+	const k = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
+	var first, last uint64
+	if n := len(s); n >= 8 {
+		first, last = load64(s, 0), load64(s, n-8)
+	} else {
+		for i := range n {
+			first = first<<8 | uint64(s[i])
+		}
+	}
+	return ((first^uint64(len(s)))*k ^ last) * k
 }
 
 // appendMetadata appends the entries that are user metadata beside that trace context as a

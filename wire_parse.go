@@ -25,17 +25,26 @@ func (f *fields) parse(dst, data []byte) error {
 	if err != nil {
 		return err
 	}
+	headers, metadata := p.objectText(memberHeaders), p.objectText(memberMetadata)
+	a := arena(make([]byte, 0, p.stringsLen()+len(headers)+len(metadata)+p.unknownTextLen()))
 	*f = fields{
-		receivedAt:   p.receivedAt,
-		verification: Verification{Flagged: p.flagged},
-		size:         p.size,
-		body:         body,
+		id: p.string(&a, memberID), sourceID: p.string(&a, memberSourceID), tenantID: p.string(&a, memberTenantID),
+		receivedAt:  p.receivedAt,
+		contentType: p.string(&a, memberContentType),
+		dedupeKey:   p.string(&a, memberDedupeKey), replayID: p.string(&a, memberReplayID),
+		idempotencyKey: p.string(&a, memberIdempotencyKey),
+		verification:   Verification{VerificationStatus(a.string(p.status)), p.flagged},
+		headers:        a.object(headers, p.headers.others),
+		traceparent:    p.string(&a, memberTraceparent), tracestate: p.string(&a, memberTracestate),
+		instance: p.string(&a, memberInstance), region: p.string(&a, memberRegion),
+		orderingKey: p.string(&a, memberOrderingKey),
+		metadata:    a.object(metadata, p.metadata.others),
+		size:        p.size,
+		sha256:      p.string(&a, memberSHA256),
+		claim:       p.string(&a, memberClaim),
+		body:        body,
 	}
-	a := arena(make([]byte, 0, p.stringsLen()+p.textLen(memberHeaders)+p.textLen(memberMetadata)+p.unknownTextLen()))
-	p.strings(&a, f)
-	f.headers = a.object(p.objectText(memberHeaders), p.mixed)
-	f.metadata = a.object(p.objectText(memberMetadata), true)
-	if n := p.unknownTextLen(); n > 0 {
+	if p.unknownRuns > 0 {
 		start := len(a)
 		a = p.appendUnknown(a)
 		f.unknown = view(a[start:])
@@ -47,7 +56,6 @@ func (f *fields) parse(dst, data []byte) error {
 type parser struct {
 	text    string
 	members [memberCount]value // the last one of each name
-	mixed   bool               // headers has values that are no strings, all of them replaced
 
 	// The runs of unknown members: text that can be copied as it is. When there are more
 	// than fit, the text is walked over again.
@@ -60,10 +68,15 @@ type parser struct {
 	trusted bool
 	spare   []byte // memory for a body, of an attempt that failed
 
+	// What is in headers and watermill_metadata, where those are objects.
+	headers, metadata object
+	pairs             [inlineHeaders]pair // the headers, when there are not more
+
 	// What the checks have found.
 	receivedAt, size int64
 	status           rawString
 	flagged          bool
+	digest           [2 * sha256.Size]byte // as text
 }
 
 // A span is a part of the text.
@@ -76,6 +89,7 @@ type value struct {
 	escaped bool
 }
 
+// raw returns the text of a member: of a string what is between the quotes.
 func (p *parser) raw(member int) rawString {
 	v := p.members[member]
 	return rawString{p.text[v.start:v.end], v.escaped}
@@ -165,20 +179,17 @@ func (p *parser) checkFields() (int, error) {
 			return member, errNotString
 		}
 	}
-	if c := p.members[memberHeaders].kind; c == '{' {
-		if p.mixed, ok = lastStrings(p.raw(memberHeaders).text); !ok {
-			return memberHeaders, errNotStrings
-		}
-	} else if !absent(c) {
+	if c := p.members[memberHeaders].kind; !absent(c) && (c != '{' || p.headers.others && !lastStrings(p.raw(memberHeaders).text)) {
 		return memberHeaders, errNotStrings
 	}
-	if c := p.members[memberSHA256].kind; !absent(c) {
-		if _, ok := p.digest(); !ok {
-			return memberSHA256, errDigest
-		}
+	if c := p.members[memberSHA256].kind; !absent(c) && !p.readDigest() {
+		return memberSHA256, errDigest
 	}
 	if c := p.members[memberVerification].kind; !absent(c) && (c != '{' || !p.readVerification()) {
 		return memberVerification, errVerified
+	}
+	if p.members[memberMetadata].kind == '{' && p.metadata.others && !lastStrings(p.raw(memberMetadata).text) {
+		p.members[memberMetadata] = value{} // ignored
 	}
 	return 0, nil
 }
@@ -196,19 +207,13 @@ func (p *parser) checkString(member int) error {
 // absent reports whether a member is not there or null.
 func absent(kind byte) bool { return kind == 0 || kind == 'n' }
 
-// digest returns the value of sha256.
-func (p *parser) digest() (sum [sha256.Size]byte, ok bool) {
+func (p *parser) readDigest() bool {
 	r := p.raw(memberSHA256)
-	var room [2 * sha256.Size]byte
-	if p.members[memberSHA256].kind != '"' || r.len() != len(room) {
-		return sum, false
+	if p.members[memberSHA256].kind != '"' || r.len() != len(p.digest) {
+		return false
 	}
-	text := r.append(room[:0])
-	if !lowerHex(view(text)) {
-		return sum, false
-	}
-	_, err := hex.Decode(sum[:], text)
-	return sum, err == nil
+	r.append(p.digest[:0])
+	return lowerHex(view(p.digest[:]))
 }
 
 func (p *parser) readVerification() bool {
@@ -258,7 +263,9 @@ func (p *parser) readBody(dst, data []byte) ([]byte, error) {
 		return nil, &Error{Code: CodeSizeMismatch, Err: fmt.Errorf("size is %d, the body has %d bytes", p.size, n)}
 	}
 	if !absent(p.members[memberSHA256].kind) {
-		if sum, _ := p.digest(); sum != sha256.Sum256(body) {
+		sum := sha256.Sum256(body)
+		var text [2 * sha256.Size]byte
+		if hex.Encode(text[:], sum[:]); text != p.digest {
 			return nil, &Error{Code: CodeIntegrity, Err: errOtherDigest}
 		}
 	}
@@ -305,24 +312,35 @@ func (p *parser) scan(trust bool) int {
 	if i < len(s) && s[i] == '}' {
 		return scanEnd(s, i+1)
 	}
+	next := 0 // the member that probably comes next, as we write them
 	for {
-		start := i
-		if i == len(s) || s[i] != '"' {
-			return ^i
-		}
-		var escaped bool
-		if i, escaped = scanString(s, i); i < 0 {
-			return i
-		}
-		member := rawString{s[start+1 : i-1], escaped}.member()
-		if i = scanColon(s, i); i < 0 {
-			return i
+		start, member := i, next
+		if strings.HasPrefix(s[i:], quotedNames[member]) {
+			i = skipSpace(s, i+len(quotedNames[member]))
+		} else {
+			if i == len(s) || s[i] != '"' {
+				return ^i
+			}
+			var escaped bool
+			if i, escaped = scanString(s, i); i < 0 {
+				return i
+			}
+			member = rawString{s[start+1 : i-1], escaped}.member()
+			if i = scanColon(s, i); i < 0 {
+				return i
+			}
 		}
 		if i == len(s) {
 			return ^i
 		}
 		v := value{span: span{i, i}, kind: s[i]}
 		switch {
+		case v.kind == '{' && member == memberHeaders:
+			i, p.headers = scanStrings(s, i, p.pairs[:])
+			v.end = i
+		case v.kind == '{' && member == memberMetadata:
+			i, p.metadata = scanStrings(s, i, nil)
+			v.end = i
 		case v.kind != '"':
 			i = scanValue(s, i, 1)
 			v.end = i
@@ -346,6 +364,7 @@ func (p *parser) scan(trust bool) int {
 			p.addUnknown(span{start, i})
 		} else {
 			p.members[member] = v
+			next = (member + 1) % memberCount
 		}
 		i = skipSpace(s, i)
 		switch {
@@ -410,17 +429,15 @@ func (p *parser) appendUnknown(dst []byte) []byte {
 	return dst
 }
 
-// The string members that are copied as they are, with verification's status beside them.
-var stringMembers = [...]int{
-	memberID, memberSourceID, memberTenantID, memberContentType, memberDedupeKey, memberReplayID,
-	memberIdempotencyKey, memberTraceparent, memberTracestate, memberInstance, memberRegion,
-	memberOrderingKey, memberSHA256, memberClaim,
-}
-
-// stringsLen is the length of all strings that the method strings copies.
+// stringsLen is the length of the members that are copied as strings, with verification's
+// status.
 func (p *parser) stringsLen() int {
 	n := p.status.len()
-	for _, member := range stringMembers {
+	for _, member := range [...]int{
+		memberID, memberSourceID, memberTenantID, memberContentType, memberDedupeKey, memberReplayID,
+		memberIdempotencyKey, memberTraceparent, memberTracestate, memberInstance, memberRegion,
+		memberOrderingKey, memberSHA256, memberClaim,
+	} {
 		if p.members[member].kind == '"' {
 			n += p.raw(member).len()
 		}
@@ -428,52 +445,26 @@ func (p *parser) stringsLen() int {
 	return n
 }
 
-// strings copies the strings to f.
-func (p *parser) strings(a *arena, f *fields) {
-	get := func(member int) string {
-		if p.members[member].kind != '"' {
-			return ""
-		}
-		return a.string(p.raw(member))
+// string returns a copy of a member that is a string, "" of one that is not.
+func (p *parser) string(a *arena, member int) string {
+	if p.members[member].kind != '"' {
+		return ""
 	}
-	f.id = get(memberID)
-	f.sourceID = get(memberSourceID)
-	f.tenantID = get(memberTenantID)
-	f.contentType = get(memberContentType)
-	f.dedupeKey = get(memberDedupeKey)
-	f.replayID = get(memberReplayID)
-	f.idempotencyKey = get(memberIdempotencyKey)
-	f.verification.Status = VerificationStatus(a.string(p.status))
-	f.traceparent = get(memberTraceparent)
-	f.tracestate = get(memberTracestate)
-	f.instance = get(memberInstance)
-	f.region = get(memberRegion)
-	f.orderingKey = get(memberOrderingKey)
-	f.sha256 = get(memberSHA256)
-	f.claim = get(memberClaim)
+	return a.string(p.raw(member))
 }
 
-// objectText returns the text of headers or watermill_metadata: "" when it has no members or
-// is not what it should be. Values in it that are no strings are replaced by a later one,
-// and count as if they were not there.
+// objectText returns the text of headers or watermill_metadata: "" when there are no strings
+// in it. Other values in it are replaced by later ones, and count as if they were not there.
 func (p *parser) objectText(member int) string {
-	v := p.members[member]
-	if v.kind != '{' {
-		return ""
-	}
-	text := p.text[v.start:v.end]
-	if objectInside(text) == "" {
-		return ""
-	}
+	o := &p.headers
 	if member == memberMetadata {
-		if _, ok := lastStrings(text); !ok {
-			return ""
-		}
+		o = &p.metadata
 	}
-	return text
+	if p.members[member].kind != '{' || o.count == 0 {
+		return ""
+	}
+	return p.raw(member).text
 }
-
-func (p *parser) textLen(member int) int { return len(p.objectText(member)) }
 
 // An arena is memory for strings that are made together. It must not grow: its capacity is
 // all that it will hold.
@@ -491,9 +482,9 @@ func (a *arena) string(r rawString) string {
 	return view((*a)[start:])
 }
 
-// object is the text of an object, without the members that are no strings when it is mixed.
-func (a *arena) object(text string, mixed bool) string {
-	if !mixed || text == "" {
+// object is the text of an object, without the members that are no strings when there are others.
+func (a *arena) object(text string, others bool) string {
+	if !others || text == "" {
 		return a.text(text)
 	}
 	start := len(*a)

@@ -109,6 +109,75 @@ func scanValue(s string, i, depth int) int {
 	}
 }
 
+// An object is what is known of an object of strings that was walked over.
+type object struct {
+	others  bool // some values are no strings; the rest is of those that are
+	escaped bool // some name or value has escapes
+	count   int  // of members
+	size    int  // of names and values, without escapes
+}
+
+// A pair is a name and a string value, where they stand between their quotes.
+type pair struct {
+	name, value               span
+	nameEscaped, valueEscaped bool
+}
+
+func (p pair) nameIn(s string) rawString { return rawString{s[p.name.start:p.name.end], p.nameEscaped} }
+
+func (p pair) valueIn(s string) rawString {
+	return rawString{s[p.value.start:p.value.end], p.valueEscaped}
+}
+
+// scanStrings walks over the object that starts at s[i], a member of the message. The first
+// strings go to pairs, while there is room.
+func scanStrings(s string, i int, pairs []pair) (end int, o object) {
+	if i = skipSpace(s, i+1); i < len(s) && s[i] == '}' {
+		return i + 1, o
+	}
+	for {
+		if i == len(s) || s[i] != '"' {
+			return ^i, o
+		}
+		var p pair
+		p.name.start = i + 1
+		if i, p.nameEscaped = scanString(s, i); i < 0 {
+			return i, o
+		}
+		p.name.end = i - 1
+		if i = scanColon(s, i); i < 0 {
+			return i, o
+		}
+		if i < len(s) && s[i] == '"' {
+			p.value.start = i + 1
+			if i, p.valueEscaped = scanString(s, i); i < 0 {
+				return i, o
+			}
+			p.value.end = i - 1
+			if o.count < len(pairs) {
+				pairs[o.count] = p
+			}
+			o.count++
+			o.escaped = o.escaped || p.nameEscaped || p.valueEscaped
+			o.size += p.nameIn(s).len() + p.valueIn(s).len()
+		} else {
+			o.others = true
+			if i = scanValue(s, i, 2); i < 0 {
+				return i, o
+			}
+		}
+		i = skipSpace(s, i)
+		switch {
+		case i < len(s) && s[i] == ',':
+			i = skipSpace(s, i+1)
+		case i < len(s) && s[i] == '}':
+			return i + 1, o
+		default:
+			return ^i, o
+		}
+	}
+}
+
 // scanName walks over a member name, the colon and the space behind it.
 func scanName(s string, i int) int {
 	if i >= len(s) || s[i] != '"' {
@@ -137,16 +206,31 @@ func scanLiteral(s string, i int, literal string) int {
 // scanString walks over the string whose opening quote is s[i].
 func scanString(s string, i int) (end int, escaped bool) {
 	i++
-	start, ascii := i, true
+	start := i
+	var seen uint64 // all bytes of the string, ored
 	for {
-		n, plain := plainPrefix(s[i:])
-		ascii = ascii && plain
-		i += n
+		for len(s)-i >= 8 {
+			x := load64(s, i)
+			stop := specials(x)
+			if stop == 0 {
+				seen |= x
+				i += 8
+				continue
+			}
+			k := bits.TrailingZeros64(stop) / 8
+			seen |= x & (1<<(8*k) - 1)
+			i += k
+			break
+		}
+		for i < len(s) && s[i] >= 0x20 && s[i] != '"' && s[i] != '\\' {
+			seen |= uint64(s[i])
+			i++
+		}
 		switch {
 		case i == len(s):
 			return ^i, false
 		case s[i] == '"':
-			if !ascii && !utf8.ValidString(s[start:i]) {
+			if seen&highs != 0 && !utf8.ValidString(s[start:i]) {
 				return ^(start + invalidUTF8(s[start:i])), false
 			}
 			return i + 1, escaped
@@ -210,28 +294,46 @@ func hex4(s string, i int) rune {
 	return r
 }
 
+const (
+	ones  = 0x0101010101010101
+	highs = 0x80 * ones // the high bit of each byte
+)
+
+// load64 returns the eight bytes at s[i], the first as the lowest.
+func load64(s string, i int) uint64 {
+	b := s[i : i+8]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+// specials returns a number that is zero when x has no control character (below 0x20), '"'
+// and '\', and whose lowest bit otherwise is the high bit of the first one. (Bits above it say
+// nothing: a subtraction borrows from the bytes above.)
+func specials(x uint64) uint64 {
+	// With its second bit turned over '"' is 0x20, and a control character is still below.
+	return ((x ^ 0x02*ones - 0x21*ones) | (x ^ '\\'*ones - ones)) &^ x & highs
+}
+
 // plainPrefix returns the length of the longest prefix of s without control characters
 // (below 0x20), '"' and '\', and whether that prefix is ASCII.
 func plainPrefix(s string) (n int, ascii bool) {
-	const (
-		ones  = 0x0101010101010101
-		highs = 0x80 * ones
-	)
 	var seen uint64 // all bytes of the prefix, ored
 	i := 0
 	for ; len(s)-i >= 8; i += 8 {
-		b := s[i : i+8]
-		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-		// The lowest high bit of stop marks the first byte that ends the prefix: a
-		// subtraction borrows from the bytes above it only.
-		stop := (x - 0x20*ones) | (x ^ '"'*ones - ones) | (x ^ '\\'*ones - ones)
-		if stop = stop &^ x & highs; stop != 0 {
+		x := load64(s, i)
+		if stop := specials(x); stop != 0 {
 			k := bits.TrailingZeros64(stop) / 8
 			seen |= x & (1<<(8*k) - 1)
 			return i + k, seen&highs == 0
 		}
 		seen |= x
+	}
+	if i < len(s) && i > 0 {
+		// The rest, with some of what is known to be plain before it.
+		x := load64(s, len(s)-8)
+		if specials(x) == 0 {
+			return len(s), (seen|x)&highs == 0
+		}
 	}
 	for ; i < len(s); i++ {
 		c := s[i]

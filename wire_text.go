@@ -295,9 +295,8 @@ func validStrings(text string) bool {
 	}
 }
 
-// lastStrings reports whether the last value of each name in an object is a string. mixed
-// says that there are others, which a later one replaces.
-func lastStrings(text string) (mixed, ok bool) {
+// lastStrings reports whether the last value of each name in an object is a string.
+func lastStrings(text string) bool {
 	var others map[string]struct{} // the names whose last value so far is no string
 	for m := iterate(text); m.next(); {
 		if m.isString && len(others) == 0 {
@@ -316,7 +315,7 @@ func lastStrings(text string) (mixed, ok bool) {
 		}
 		others[name] = struct{}{}
 	}
-	return others != nil, len(others) == 0
+	return len(others) == 0
 }
 
 // validUnknown reports whether text is exactly one JSON object that has no member which is
