@@ -13,9 +13,11 @@ import (
 // and the digest of its body. The result does not refer to data.
 //
 // Headers are as they were read, in that order; of a repeated name there is one, in the
-// first place and with the last value. Metadata has no reserved names, whatever was written.
-// Unknown has the members that are not known, as they were read. ReceivedAt is in UTC. An
-// inline body that is empty is not nil.
+// first place and with the last value. Metadata has no reserved names, whatever was written
+// (see [IsReserved]). Unknown has the members that are not known, each with the text that it
+// had, in that order and without the space between them; a repeated one is there as often as
+// it was. ReceivedAt is in UTC. An inline body that is empty is not nil; Body is nil beside a
+// Claim.
 //
 // The error is an [*Error] with the code, and the field where it has one, of the first check
 // that failed, in the order of the wire format. Any bytes may be parsed: what a message can
@@ -30,7 +32,9 @@ func ParseWire(data []byte) (*Envelope, error) { return ParseWireInto(nil, data)
 //
 //	e, err := envelope.ParseWireInto(buf[:0], data)
 //	...
-//	buf = e.Body
+//	if cap(e.Body) > cap(buf) {
+//		buf = e.Body
+//	}
 func ParseWireInto(dst []byte, data []byte) (*Envelope, error) {
 	var p parser
 	body, err := p.read(dst, data)
@@ -49,7 +53,8 @@ func ParseWireInto(dst []byte, data []byte) (*Envelope, error) {
 //   - Headers are written by the rules of [ForwardHeaders] without its caps: lower-case
 //     names, no never-forwarded names, values of a repeated name joined.
 //   - A Traceparent that is not valid is written as null, and Tracestate with it.
-//   - Metadata is written sorted by name, without reserved names.
+//   - Metadata is written sorted by name, without reserved names (see [IsReserved]).
+//   - Unknown is written as it is, but for the space at its ends.
 //   - With a Claim and no Body, Size and SHA256 are written as they are. With both, the claim
 //     is written if SHA256 is the body's digest.
 //
@@ -59,8 +64,8 @@ func ParseWireInto(dst []byte, data []byte) (*Envelope, error) {
 // digest beside a claim; size, negative; unknown, not one JSON object without members that
 // are known. Or it is [CodeTenantMismatch]: the claim is another tenant's.
 //
-// It does not allocate when dst has room, ID is set, there is no Metadata over 16 entries
-// and Headers are as they will be written (at most 32, else it may).
+// It does not allocate when dst has room, ID is set, Metadata has at most 16 entries, and
+// Headers are at most 32 and as they will be written.
 func (e *Envelope) AppendWire(dst []byte) ([]byte, error) {
 	if e.ID == "" {
 		e.ID = NewID()
