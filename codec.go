@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -222,61 +220,4 @@ func (p *parser) envelope(body []byte) *Envelope {
 		e.Unknown = p.appendUnknown(make([]byte, 0, n))
 	}
 	return e
-}
-
-// measure counts the strings in an object, and the length of their names and values.
-func measure(text string) (count, size int) {
-	for it := iterate(text); it.next(); {
-		if it.isString {
-			count++
-			size += it.name.len() + it.str.len()
-		}
-	}
-	return count, size
-}
-
-// lastValues leaves one header of each name: the first, with the value of the last.
-func lastValues(headers []Header) []Header {
-	if len(headers) <= indexFrom {
-		var names nameSet
-		kept := 0
-		for i, h := range headers {
-			if first := names.add(headers[:kept], h.Name); first >= 0 {
-				headers[first].Value = h.Value
-				continue
-			}
-			if kept < i {
-				headers[kept] = h
-			}
-			kept++
-		}
-		return headers[:kept]
-	}
-	// The headers by name, those of one name in their order: a walk over the names would be
-	// quadratic, and a map would take more memory than the headers.
-	order := make([]int32, len(headers))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortStableFunc(order, func(a, b int32) int {
-		return strings.Compare(headers[a].Name, headers[b].Name)
-	})
-	repeats := order[:0] // written behind where order is read
-	for i := 0; i < len(order); {
-		first := &headers[order[i]]
-		for i++; i < len(order) && headers[order[i]].Name == first.Name; i++ {
-			first.Value = headers[order[i]].Value
-			repeats = append(repeats, order[i])
-		}
-	}
-	slices.Sort(repeats)
-	kept := headers[:0]
-	for i, h := range headers {
-		if len(repeats) > 0 && repeats[0] == int32(i) {
-			repeats = repeats[1:]
-			continue
-		}
-		kept = append(kept, h)
-	}
-	return kept
 }

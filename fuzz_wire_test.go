@@ -201,7 +201,7 @@ func refusable(e *envelope.Envelope, err *envelope.Error) bool {
 			texts = append(texts, name, value)
 		}
 	case "unknown":
-		wrapped := []byte(strings.TrimSpace(string(e.Unknown)))
+		wrapped := bytes.Trim(e.Unknown, " \t\r\n")
 		if !oracleJSON(wrapped) || wrapped[0] != '{' {
 			return true
 		}

@@ -168,7 +168,7 @@ func TestAppendWireRefuses(t *testing.T) {
 	for _, text := range []string{
 		"null", "[]", `""`, "1", " ", "{", "}", "{}{}", `{},{}`, `{"a":1}}`, `{"a":1},"id":"x","b":{`, `{"a"}`, `{"a":1,}`, `{a:1}`,
 		`{"id":"x"}`, `{"\u0069d":"x"}`, `{"a":1,"v":2}`, `{"claim":null}`, `{"body_base64":""}`, `{"watermill\u005fmetadata":{}}`, `{"ordering_key":1}`,
-		`{"a":"\ud800"}`, `{"a":1e400}`, "\ufeff{}", `{"a":` + nested(127) + "}", "{\"a\":\"\n\"}", "{}\x00",
+		`{"a":"\ud800"}`, `{"a":1e400}`, "\ufeff{}", `{"a":` + nested(127) + "}", "{\"a\":\"\n\"}", "{}\x00", "\f{}", "\u00a0{}",
 	} {
 		tests = append(tests, struct {
 			reason, field string

@@ -35,6 +35,14 @@ func scanText(s string) int {
 	return end
 }
 
+// scanEnd checks that only space is left.
+func scanEnd(s string, i int) int {
+	if i = skipSpace(s, i); i < len(s) {
+		return ^i
+	}
+	return i
+}
+
 // scanValue walks over the value that starts at s[i], inside depth objects and arrays.
 func scanValue(s string, i, depth int) int {
 	var objects [maxDepth/64 + 1]uint64 // bit d is set: what is open at depth d is an object
@@ -105,75 +113,6 @@ func scanValue(s string, i, depth int) int {
 			}
 			i++
 			open--
-		}
-	}
-}
-
-// An object is what is known of an object of strings that was walked over.
-type object struct {
-	others  bool // some values are no strings; the rest is of those that are
-	escaped bool // some name or value has escapes
-	count   int  // of members
-	size    int  // of names and values, without escapes
-}
-
-// A pair is a name and a string value, where they stand between their quotes.
-type pair struct {
-	name, value               span
-	nameEscaped, valueEscaped bool
-}
-
-func (p pair) nameIn(s string) rawString { return rawString{s[p.name.start:p.name.end], p.nameEscaped} }
-
-func (p pair) valueIn(s string) rawString {
-	return rawString{s[p.value.start:p.value.end], p.valueEscaped}
-}
-
-// scanStrings walks over the object that starts at s[i], a member of the message. The first
-// strings go to pairs, while there is room.
-func scanStrings(s string, i int, pairs []pair) (end int, o object) {
-	if i = skipSpace(s, i+1); i < len(s) && s[i] == '}' {
-		return i + 1, o
-	}
-	for {
-		if i == len(s) || s[i] != '"' {
-			return ^i, o
-		}
-		var p pair
-		p.name.start = i + 1
-		if i, p.nameEscaped = scanString(s, i); i < 0 {
-			return i, o
-		}
-		p.name.end = i - 1
-		if i = scanColon(s, i); i < 0 {
-			return i, o
-		}
-		if i < len(s) && s[i] == '"' {
-			p.value.start = i + 1
-			if i, p.valueEscaped = scanString(s, i); i < 0 {
-				return i, o
-			}
-			p.value.end = i - 1
-			if o.count < len(pairs) {
-				pairs[o.count] = p
-			}
-			o.count++
-			o.escaped = o.escaped || p.nameEscaped || p.valueEscaped
-			o.size += p.nameIn(s).len() + p.valueIn(s).len()
-		} else {
-			o.others = true
-			if i = scanValue(s, i, 2); i < 0 {
-				return i, o
-			}
-		}
-		i = skipSpace(s, i)
-		switch {
-		case i < len(s) && s[i] == ',':
-			i = skipSpace(s, i+1)
-		case i < len(s) && s[i] == '}':
-			return i + 1, o
-		default:
-			return ^i, o
 		}
 	}
 }

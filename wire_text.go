@@ -83,10 +83,11 @@ func stringPartLen(s string, escapeNoncharacters bool) int {
 	}
 }
 
-// nonEscape is the first byte of U+FFFE and U+FFFF in UTF-8; noncharacter tells them from
-// the other characters that start with it.
-const nonEscape = 0xef
+// noncharacterByte is the first byte of U+FFFE and U+FFFF in UTF-8.
+const noncharacterByte = 0xef
 
+// noncharacter reports whether the character at s[i], which begins with that byte, is one of
+// the two.
 func noncharacter(s string, i int) bool {
 	return len(s)-i >= 3 && s[i+1] == 0xbf && s[i+2] >= 0xbe
 }
@@ -98,7 +99,7 @@ func appendText(dst []byte, text string, escapeNoncharacters bool) []byte {
 		return append(dst, text...)
 	}
 	for {
-		i := strings.IndexByte(text, nonEscape)
+		i := strings.IndexByte(text, noncharacterByte)
 		if i < 0 {
 			return append(dst, text...)
 		}
@@ -108,7 +109,7 @@ func appendText(dst []byte, text string, escapeNoncharacters bool) []byte {
 			dst = append(dst, 'f', "ef"[text[i+2]-0xbe])
 			text = text[i+3:]
 		} else {
-			dst = append(dst, nonEscape)
+			dst = append(dst, noncharacterByte)
 			text = text[i+1:]
 		}
 	}
@@ -119,7 +120,7 @@ func textLen(text string, escapeNoncharacters bool) int {
 	size := len(text)
 	if escapeNoncharacters {
 		for {
-			i := strings.IndexByte(text, nonEscape)
+			i := strings.IndexByte(text, noncharacterByte)
 			if i < 0 {
 				break
 			}
@@ -207,131 +208,6 @@ func unescape(s string) (c rune, size int) {
 	return rune(s[1]), 2 // '"', '\' and '/' stand for themselves
 }
 
-// A members iterates over the members of a JSON object without allocating:
-//
-//	for m := iterate(text); m.next(); {
-//		use(m.name, m.value)
-//	}
-//
-// The text must be a well-formed JSON object, one that validObject, validStrings or parse
-// has passed (see there), or the empty string, which has no members. Repeated names come as
-// often as they are there.
-type members struct {
-	text string
-	i    int
-
-	name     rawString
-	value    string    // the text of the value, with its quotes where it is a string
-	str      rawString // the value, where it is a string
-	isString bool
-	start    int // where the member begins in the text; it ends before i
-}
-
-func iterate(text string) members {
-	i := skipSpace(text, 0)
-	return members{text: text, i: i + 1}
-}
-
-func (m *members) next() bool {
-	s := m.text
-	i := skipSpace(s, m.i)
-	if i < len(s) && s[i] == ',' {
-		i = skipSpace(s, i+1)
-	}
-	if i >= len(s) || s[i] != '"' {
-		return false
-	}
-	m.start = i
-	i, escaped := scanString(s, i)
-	m.name = rawString{s[m.start+1 : i-1], escaped}
-	from := scanColon(s, i)
-	if m.isString = s[from] == '"'; m.isString {
-		i, escaped = scanString(s, from)
-		m.str = rawString{s[from+1 : i-1], escaped}
-	} else {
-		i = scanValue(s, from, 1)
-		m.str = rawString{}
-	}
-	m.value, m.i = s[from:i], i
-	return true
-}
-
-// validObject reports whether text is exactly one JSON object, well formed as section
-// "reading" of the wire format says: UTF-8, no half surrogate pairs, no number beyond a
-// double, at most maxDepth levels. There may be space around it.
-func validObject(text string) bool {
-	i := skipSpace(text, 0)
-	return i < len(text) && text[i] == '{' && scanText(text) >= 0
-}
-
-// validStrings reports whether text is exactly one JSON object all of whose values are
-// strings: the text of headers, or of watermill_metadata. It is one pass over the text.
-func validStrings(text string) bool {
-	i := skipSpace(text, 0)
-	if i == len(text) || text[i] != '{' {
-		return false
-	}
-	i = skipSpace(text, i+1)
-	if i < len(text) && text[i] == '}' {
-		return scanEnd(text, i+1) >= 0
-	}
-	for {
-		if i = scanName(text, i); i < 0 || i == len(text) || text[i] != '"' {
-			return false
-		}
-		if i, _ = scanString(text, i); i < 0 {
-			return false
-		}
-		if i = skipSpace(text, i); i == len(text) {
-			return false
-		}
-		if text[i] == '}' {
-			return scanEnd(text, i+1) >= 0
-		}
-		if text[i] != ',' {
-			return false
-		}
-		i = skipSpace(text, i+1)
-	}
-}
-
-// lastStrings reports whether the last value of each name in an object is a string.
-func lastStrings(text string) bool {
-	var others map[string]struct{} // the names whose last value so far is no string
-	for m := iterate(text); m.next(); {
-		if m.isString && len(others) == 0 {
-			continue
-		}
-		name := m.name.text
-		if m.name.escaped {
-			name = string(m.name.append(nil))
-		}
-		if m.isString {
-			delete(others, name)
-			continue
-		}
-		if others == nil {
-			others = make(map[string]struct{})
-		}
-		others[name] = struct{}{}
-	}
-	return len(others) == 0
-}
-
-// validUnknown reports whether text is exactly one JSON object that has no member which is
-// known: the text of unknown members, which cannot replace a known one.
-func validUnknown(text string) bool {
-	if !validObject(text) {
-		return false
-	}
-	for m := iterate(text); m.next(); {
-		if m.name.member() != memberUnknown {
-			return false
-		}
-	}
-	return true
-}
-
 // longestName is the length of the longest name that an escaped name is compared with.
 const longestName = len("watermill_metadata")
 
@@ -352,15 +228,4 @@ func (r rawString) member() int {
 		return memberUnknown
 	}
 	return memberOf(string(r.append(room[:0])))
-}
-
-// objectInside returns what is between the braces of a JSON object, without space at its
-// ends: "" when it has no members, or text is "".
-func objectInside(text string) string {
-	const space = " \n\r\t"
-	text = strings.Trim(text, space)
-	if text == "" {
-		return ""
-	}
-	return strings.Trim(text[1:len(text)-1], space)
 }
