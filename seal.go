@@ -193,7 +193,7 @@ func (o SealOptions) Check(prepared *message.Message) error {
 	e.read(prepared.Metadata)
 	first, found := "", false
 	for name, value := range prepared.Metadata {
-		if utf8.ValidString(name) && utf8.ValidString(value) || !e.inMember(name, value, o) {
+		if !e.inMember(name, value, o) || utf8.ValidString(name) && utf8.ValidString(value) {
 			continue
 		}
 		if !found || name < first {

@@ -22,9 +22,23 @@ type list struct {
 	dedupe, replay, ordering        string
 	traceparent, tracestate         string
 
-	user      int   // entries that ride beside the body: the user's, or all of a malformed message
-	userBytes int64 // of their names and values
+	// Entries that ride beside the body: the user's, or those of a malformed message.
+	user      int
+	userBytes int64             // of their names and values
+	first     [listed]Attribute // of them, all where there are so few
 	malformed bool
+}
+
+// listed is how many entries a list holds, so that a message with few of them is gone
+// through once.
+const listed = 6
+
+func (l *list) add(name, value string) {
+	if l.user < listed {
+		l.first[l.user] = Attribute{name, value}
+	}
+	l.user++
+	l.userBytes += int64(len(name) + len(value))
 }
 
 // read collects the list in one pass over the metadata.
@@ -53,8 +67,7 @@ func (w *Wire) read(prepared *message.Message) list {
 			l.tracestate = value
 		default:
 			if !envelope.IsReserved(name) && w.native(name, value) {
-				l.user++
-				l.userBytes += int64(len(name) + len(value))
+				l.add(name, value)
 			}
 		}
 	}
@@ -69,8 +82,7 @@ func (w *Wire) readMalformed(prepared *message.Message) list {
 	l := list{malformed: true}
 	for name, value := range prepared.Metadata {
 		if w.passedOn(name, value) {
-			l.user++
-			l.userBytes += int64(len(name) + len(value))
+			l.add(name, value)
 		}
 	}
 	return l
@@ -133,13 +145,14 @@ func (w *Wire) attributes(prepared *message.Message, l *list) []Attribute {
 		add(envelope.MetadataTraceparent, l.traceparent)
 		add(envelope.MetadataTracestate, l.tracestate)
 	}
-	if l.user == 0 {
-		return attrs
-	}
 	own := len(attrs)
-	for name, value := range prepared.Metadata {
-		if l.malformed && w.passedOn(name, value) || !l.malformed && !envelope.IsReserved(name) && w.native(name, value) {
-			attrs = append(attrs, Attribute{name, value})
+	if l.user <= listed {
+		attrs = append(attrs, l.first[:l.user]...)
+	} else {
+		for name, value := range prepared.Metadata {
+			if l.malformed && w.passedOn(name, value) || !l.malformed && !envelope.IsReserved(name) && w.native(name, value) {
+				attrs = append(attrs, Attribute{name, value})
+			}
 		}
 	}
 	slices.SortFunc(attrs[own:], func(a, b Attribute) int { return strings.Compare(a.Name, b.Name) })

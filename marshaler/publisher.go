@@ -62,19 +62,11 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 }
 
 func (p *Publisher) seal(msg *message.Message) (*message.Message, error) {
-	prepared, err := p.wire.Prepare(msg)
+	sealed, err := p.wire.Marshal(msg)
 	if err != nil {
 		return nil, err
 	}
-	size := p.wire.Size(prepared, "")
-	if err := p.wire.Check(size); err != nil {
-		return nil, err
-	}
-	sealed, err := p.wire.Seal(prepared, size)
-	if err != nil {
-		return nil, err
-	}
-	out := message.NewMessageWithContext(msg.Context(), outerUUID(prepared.UUID), sealed.Body)
+	out := message.NewMessageWithContext(msg.Context(), outerUUID(sealed.ID), sealed.Body)
 	for _, a := range sealed.Attributes {
 		out.Metadata[a.Name] = a.Value
 	}

@@ -12,7 +12,7 @@ import (
 // A Wire says what one transport carries and counts. It is the core of every Marshaler:
 // plain data, made for each call, with no state of its own.
 //
-// To publish: Prepare, Size, compare the size with the limit, Seal. To receive: Open.
+// To publish: Marshal, or its steps Prepare, Size, Check and Seal. To receive: Open.
 type Wire struct {
 	// Defaults fill in what a message lacks that carries no envelope.
 	Defaults envelope.Defaults
@@ -53,6 +53,8 @@ type Attribute struct{ Name, Value string }
 
 // Sealed is a message as it goes to the transport.
 type Sealed struct {
+	// ID is the id of the message.
+	ID string
 	// Body is the JSON object, or the raw bytes of a malformed message that is passed on.
 	Body []byte
 	// Attributes are the attributes in the order of the wire format, then the metadata of
@@ -172,7 +174,21 @@ func (w *Wire) Seal(prepared *message.Message, s Size) (Sealed, error) {
 	if err != nil {
 		return Sealed{}, err
 	}
-	return Sealed{Body: body, Attributes: w.attributes(prepared, &s.list)}, nil
+	return Sealed{ID: prepared.UUID, Body: body, Attributes: w.attributes(prepared, &s.list)}, nil
+}
+
+// Marshal prepares, measures, checks and seals msg: what a marshaler does whose transport
+// counts nothing that it finds out on the way, such as a key. Errors are permanent.
+func (w *Wire) Marshal(msg *message.Message) (Sealed, error) {
+	prepared, err := w.Prepare(msg)
+	if err != nil {
+		return Sealed{}, err
+	}
+	size := w.Size(prepared, "")
+	if err := w.Check(size); err != nil {
+		return Sealed{}, err
+	}
+	return w.Seal(prepared, size)
 }
 
 func (w *Wire) options(inMember bool) envelope.SealOptions {

@@ -68,7 +68,7 @@ func headerLines(headers []sarama.RecordHeader) []string {
 	return lines
 }
 
-func encoded(t *testing.T, e sarama.Encoder) string {
+func encoded(t testing.TB, e sarama.Encoder) string {
 	t.Helper()
 	if e == nil {
 		return "<none>"

@@ -30,7 +30,7 @@ func record(value string, headerLines ...string) *sarama.ConsumerMessage {
 }
 
 // consumed is the record as a consumer gets it.
-func consumed(t *testing.T, p *sarama.ProducerMessage) *sarama.ConsumerMessage {
+func consumed(t testing.TB, p *sarama.ProducerMessage) *sarama.ConsumerMessage {
 	t.Helper()
 	r := &sarama.ConsumerMessage{Topic: p.Topic, Partition: 3, Offset: 42}
 	if p.Key != nil {
