@@ -190,7 +190,9 @@ func (o SealOptions) Check(prepared *message.Message) error {
 		return nil
 	}
 	var e entries
-	e.read(prepared.Metadata)
+	if e.read(prepared.Metadata); e.others == 0 {
+		return nil
+	}
 	first, found := "", false
 	for name, value := range prepared.Metadata {
 		if !e.inMember(name, value, o) || utf8.ValidString(name) && utf8.ValidString(value) {
