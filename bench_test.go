@@ -122,6 +122,7 @@ func BenchmarkSideBySide(b *testing.B) {
 		e := benchEnvelope(size.headers, size.body)
 		b.Run("encode/"+size.name, func(b *testing.B) { sideBySide(b, encoders(e), 64<<10/size.body) })
 		b.Run("decode/"+size.name, func(b *testing.B) { sideBySide(b, decoders(e), 64<<10/size.body) })
+		b.Run("message/"+size.name, func(b *testing.B) { sideBySide(b, messages(e), 64<<10/size.body) })
 	}
 }
 

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
 	"github.com/watermill-envelope/envelope"
 )
 
@@ -293,43 +291,5 @@ func TestSealedSizeDoesNotAllocate(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, seal); n != 0 {
 		t.Errorf("Seal into a buffer that has room: %v allocations", n)
-	}
-}
-
-// A message of 1 KiB with 16 headers, and one of 64 KiB.
-func benchMessage(body int) *message.Message {
-	var headers strings.Builder
-	for i := range 16 {
-		fmt.Fprintf(&headers, `,"x-header-%02d":"value of header %02d"`, i, i)
-	}
-	return newMessage(hookID, with(receivedHook, md{
-		envelope.MetadataHeaders: "{" + headers.String()[1:] + "}", envelope.MetadataUnknown: "",
-	}), strings.Repeat("x", body))
-}
-
-func BenchmarkOpenForm(b *testing.B) {
-	for _, size := range []int{1 << 10, 64 << 10} {
-		msg := benchMessage(size)
-		o := envelope.SealOptions{Native: native("correlation_id")}
-		sealed, err := envelope.Seal(nil, msg, o)
-		if err != nil {
-			b.Fatal(err)
-		}
-		dst := make([]byte, 0, len(sealed))
-		for name, f := range map[string]func() error{
-			"Prepare":    func() error { _, err := envelope.Prepare(msg, envelope.Defaults{}); return err },
-			"SealedSize": func() error { envelope.SealedSize(msg, o, ""); return nil },
-			"Seal":       func() error { _, err := envelope.Seal(dst, msg, o); return err },
-			"Open":       func() error { _, err := envelope.Open(sealed); return err },
-		} {
-			b.Run(fmt.Sprintf("%s/%dKiB", name, size>>10), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := f(); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
 	}
 }
