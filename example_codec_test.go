@@ -3,7 +3,6 @@ package envelope_test
 import (
 	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/watermill-envelope/envelope"
@@ -24,11 +23,13 @@ func ExampleParseWire() {
 	}
 	message, err := e.AppendWire(nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	got, err := envelope.ParseWire(message)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println(got.IdempotencyKey, got.Verification.Trusted())
 	fmt.Println(got.Headers[0].Name)
@@ -44,7 +45,8 @@ func ExampleEnvelope_AppendWire() {
 	e := envelope.Envelope{ID: "1", SourceID: "github", ReceivedAt: time.UnixMilli(1737500000000), Body: []byte("{}")}
 	message, err := e.AppendWire(nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println(string(message))
 	// Output:
@@ -80,7 +82,8 @@ func ExampleParseWireInto() {
 	for _, message := range messages {
 		e, err := envelope.ParseWireInto(buf[:0], message)
 		if err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 		fmt.Printf("%s is %s\n", e.ID, e.Body)
 		if cap(e.Body) > cap(buf) {
