@@ -21,7 +21,7 @@ const metadataRoom = 8
 // business, see [OpenMalformed].
 func Open(data []byte) (*message.Message, error) {
 	var f fields
-	if err := f.parse(nil, data); err != nil {
+	if err := f.parse(data); err != nil {
 		return nil, err
 	}
 	var e entries

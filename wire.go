@@ -4,8 +4,7 @@ package envelope
 // [Envelope] and the open message.
 //
 // On reading (parse) its strings share one allocation that nothing else refers to, and the
-// body is its own or lies in the caller's buffer. On writing (appendWire, wireSize) strings
-// and slices are only read.
+// body is its own. On writing (appendWire, wireSize) strings and slices are only read.
 type fields struct {
 	id, sourceID, tenantID  string
 	receivedAt              int64 // Unix milliseconds

@@ -32,7 +32,7 @@ func goldenTexts(t testing.TB) [][]byte {
 func checkFields(t *testing.T, data []byte) {
 	t.Helper()
 	var f fields
-	if f.parse(nil, data) != nil {
+	if f.parse(data) != nil {
 		return
 	}
 	want := f
@@ -58,7 +58,7 @@ func checkFields(t *testing.T, data []byte) {
 			t.Fatalf("a noncharacter is left in %q", text)
 		}
 		var again fields
-		if err := again.parse(nil, text); err != nil {
+		if err := again.parse(text); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
 		if escape { // these are texts, in which the escapes stay
@@ -94,7 +94,7 @@ func TestFieldsKeepGoldenBytes(t *testing.T) {
 	for _, text := range goldenTexts(t) {
 		checkFields(t, text)
 		var f fields
-		if err := f.parse(nil, text); err != nil {
+		if err := f.parse(text); err != nil {
 			t.Fatal(err)
 		}
 		again, err := f.appendWire(nil, false)

@@ -6,9 +6,8 @@ import (
 )
 
 // parse fills f from data, the wire form of one message, with all checks of reading, in
-// their order. The body is decoded into the spare room of dst when it fits there
-// (f.body then begins at dst's end), else into new memory; it is not nil in the inline form,
-// and nil in the claim form. Nothing in f refers to data.
+// their order. The body is not nil in the inline form, and nil in the claim form. Nothing in f
+// refers to data.
 //
 // headers, metadata and unknown are the texts that were read, "" when they have no members.
 // In headers and metadata there are no values but strings: others, which count for nothing
@@ -16,10 +15,10 @@ import (
 // members in unknown are as they were read, a repeated one as often as it was, without the
 // space between members.
 //
-// The error is an [*Error]. The spare room of dst may then have been written to.
-func (f *fields) parse(dst, data []byte) error {
+// The error is an [*Error].
+func (f *fields) parse(data []byte) error {
 	var p parser
-	body, err := p.read(dst, data)
+	body, err := p.read(nil, data)
 	if err != nil {
 		return err
 	}
