@@ -20,21 +20,26 @@ const metadataRoom = 8
 // The error is an [*Error]; what to do with a message that cannot be read is the marshaler's
 // business, see [OpenMalformed].
 func Open(data []byte) (*message.Message, error) {
-	var f fields
-	if err := f.parse(data); err != nil {
+	var p parser
+	body, err := p.read(nil, data)
+	if err != nil {
 		return nil, err
 	}
-	var e entries
-	e.from(&f)
-	count := 0
-	for m := iterate(f.metadata); m.next(); {
-		count++
+	metadata := p.objectText(memberMetadata)
+	size := 0
+	if metadata != "" {
+		size = p.metadata.size
 	}
-	msg := message.NewMessage(f.id, f.body)
-	msg.Metadata = make(message.Metadata, e.count()+count+metadataRoom)
-	for m := iterate(f.metadata); m.next(); {
-		name, value := m.name.String(), m.str.String()
-		if isUserMetadata(f.traceparent, f.tracestate, name, value) {
+	var e entries
+	a := e.parsed(&p, size)
+	msg := message.NewMessage(e.at[entryID], body)
+	msg.Metadata = make(message.Metadata, e.count()+min(p.metadata.count, metadataRoom)+metadataRoom)
+	for m := iterate(metadata); m.next(); {
+		if !m.isString {
+			continue
+		}
+		name, value := a.string(m.name), a.string(m.str)
+		if isUserMetadata(e.at[entryTraceparent], e.at[entryTracestate], name, value) {
 			msg.Metadata[name] = value
 		}
 	}
@@ -42,23 +47,49 @@ func Open(data []byte) (*message.Message, error) {
 	return msg, nil
 }
 
-// from sets e to what f holds beside the id and the body.
-func (e *entries) from(f *fields) {
-	*e = entries{at: [entryCount]string{
-		entryID: f.id, entrySourceID: f.sourceID, entryTenantID: f.tenantID, entryContentType: f.contentType,
-		entryDedupeKey: f.dedupeKey, entryReplayID: f.replayID, entryIdempotencyKey: f.idempotencyKey,
-		entryOrderingKey: f.orderingKey, entryVerification: string(f.verification.Status),
-		entryInstance: f.instance, entryRegion: f.region,
-		entryTraceparent: f.traceparent, entryTracestate: f.tracestate,
-		entryHeaders: f.headers, entryUnknown: f.unknown, entrySHA256: f.sha256, entryClaim: f.claim,
-	}}
-	if f.verification.Flagged {
+// parsed sets e to what was read. All strings share one allocation, the result, which has room
+// for more more bytes.
+func (e *entries) parsed(p *parser, more int) arena {
+	const numbers = 2 * len("-9223372036854775808")
+	headers := p.objectText(memberHeaders)
+	a := arena(make([]byte, 0, p.stringsLen()+numbers+len(headers)+p.unknownTextLen()+more))
+	for _, s := range [...]struct{ entry, member int }{
+		{entryID, memberID},
+		{entrySourceID, memberSourceID},
+		{entryTenantID, memberTenantID},
+		{entryContentType, memberContentType},
+		{entryDedupeKey, memberDedupeKey},
+		{entryReplayID, memberReplayID},
+		{entryIdempotencyKey, memberIdempotencyKey},
+		{entryOrderingKey, memberOrderingKey},
+		{entryInstance, memberInstance},
+		{entryRegion, memberRegion},
+		{entryTraceparent, memberTraceparent},
+		{entryTracestate, memberTracestate},
+		{entrySHA256, memberSHA256},
+		{entryClaim, memberClaim},
+	} {
+		e.at[s.entry] = p.string(&a, s.member)
+	}
+	e.at[entryReceivedAt] = a.integer(p.receivedAt)
+	e.at[entrySize] = a.integer(p.size)
+	e.at[entryVerification] = a.string(p.status)
+	if p.flagged {
 		e.at[entryFlagged] = "true"
 	}
-	var room [2 * len("-9223372036854775808")]byte
-	at := strconv.AppendInt(room[:0], f.receivedAt, 10)
-	numbers := string(strconv.AppendInt(at, f.size, 10))
-	e.at[entryReceivedAt], e.at[entrySize] = numbers[:len(at)], numbers[len(at):]
+	e.at[entryHeaders] = a.object(headers, p.headers.others)
+	if p.unknownRuns > 0 {
+		start := len(a)
+		a = p.appendUnknown(a)
+		e.at[entryUnknown] = view(a[start:])
+	}
+	return a
+}
+
+func (a *arena) integer(n int64) string {
+	start := len(*a)
+	*a = strconv.AppendInt(*a, n, 10)
+	return view((*a)[start:])
 }
 
 // OpenMalformed returns the open form of bytes that cannot be read: an empty payload, so that

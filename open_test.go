@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/watermill-envelope/envelope"
@@ -130,6 +131,42 @@ func TestOpen(t *testing.T) {
 			}
 			checkMessage(t, again, msg.UUID, want, tt.payload, 0)
 		})
+	}
+}
+
+// What is read is held once: strings with escapes are not held as they were written, too.
+func TestOpenMemory(t *testing.T) {
+	const slack = 64 << 10
+	const many = 100_000
+	metadata := func(members string) string {
+		return `{"v":1,"id":"i","source_id":"s","received_at":1,"size":0,"body_base64":"","watermill_metadata":{` + members + `}}`
+	}
+	for _, tt := range []struct {
+		why, text string
+		content   int
+	}{
+		{"a big value of escapes", metadata(`"x":"` + strings.Repeat(`\u0041`, 1<<20) + `"`), 1 << 20},
+		{"a big name of escapes", metadata(`"` + strings.Repeat(`\u0041`, 1<<20) + `":""`), 1 << 20},
+		{"many entries of one name", metadata(strings.TrimSuffix(strings.Repeat(`"x":"",`, many), ",")), many},
+		{"many entries that are ours", metadata(strings.TrimSuffix(strings.Repeat(`"ankusa_x":"",`, many), ",")), many * len("ankusa_x")},
+		{"a big body", `{"v":1,"id":"i","source_id":"s","received_at":1,"size":3145728,"body_base64":"` + strings.Repeat("QUJD", 1<<20) + `"}`, 3 << 20},
+	} {
+		data := []byte(tt.text)
+		var err error
+		got := allocated(func() { sinkMessage, err = envelope.Open(data) })
+		if limit := uint64(tt.content + tt.content/8 + slack); err != nil || got > limit {
+			t.Errorf("%s: allocated %d, want at most %d; error %v", tt.why, got, limit, err)
+		}
+	}
+}
+
+// One for each of: the message, its two channels, the map that it is made with and is then
+// replaced, the strings, the body; four for a map of this size.
+func TestOpenAllocations(t *testing.T) {
+	data := must(benchEnvelope(16, 1<<10).AppendWire(nil))
+	open := func() { sinkMessage = must(envelope.Open(data)) }
+	if n := testing.AllocsPerRun(100, open); n > 10 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

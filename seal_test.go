@@ -172,7 +172,7 @@ func TestSeal(t *testing.T) {
 			if string(got) != "before "+tt.want {
 				t.Errorf("sealed\n%s\nwant\n%s", got, "before "+tt.want)
 			}
-			inline, claim := envelope.SealedSize(msg, tt.options, "none")
+			inline, claim := envelope.SealedSize(msg, tt.options, "tenant-of-the-store")
 			if inline != int64(len(tt.want)) {
 				t.Errorf("SealedSize is %d, the message has %d bytes", inline, len(tt.want))
 			}
@@ -183,7 +183,7 @@ func TestSeal(t *testing.T) {
 				return
 			}
 			// The same message after its body was checked in.
-			tenant := "none"
+			tenant := "tenant-of-the-store"
 			if own := tt.metadata[envelope.MetadataTenantID]; own != "" {
 				tenant = own
 			}

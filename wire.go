@@ -1,10 +1,7 @@
 package envelope
 
-// fields is one message between its wire text and its Go forms. Both forms are made from it:
-// [Envelope] and the open message.
-//
-// On reading (parse) its strings share one allocation that nothing else refers to, and the
-// body is its own. On writing (appendWire, wireSize) strings and slices are only read.
+// fields is one message on its way to the wire: both Go forms are written from it, [Envelope]
+// and the open message. Its strings and slices are only read.
 type fields struct {
 	id, sourceID, tenantID  string
 	receivedAt              int64 // Unix milliseconds

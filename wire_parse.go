@@ -5,50 +5,6 @@ import (
 	"strings"
 )
 
-// parse fills f from data, the wire form of one message, with all checks of reading, in
-// their order. The body is not nil in the inline form, and nil in the claim form. Nothing in f
-// refers to data.
-//
-// headers, metadata and unknown are the texts that were read, "" when they have no members.
-// In headers and metadata there are no values but strings: others, which count for nothing
-// when a later string replaces them, are left out. metadata may hold reserved names. The
-// members in unknown are as they were read, a repeated one as often as it was, without the
-// space between members.
-//
-// The error is an [*Error].
-func (f *fields) parse(data []byte) error {
-	var p parser
-	body, err := p.read(nil, data)
-	if err != nil {
-		return err
-	}
-	headers, metadata := p.objectText(memberHeaders), p.objectText(memberMetadata)
-	a := arena(make([]byte, 0, p.stringsLen()+len(headers)+len(metadata)+p.unknownTextLen()))
-	*f = fields{
-		id: p.string(&a, memberID), sourceID: p.string(&a, memberSourceID), tenantID: p.string(&a, memberTenantID),
-		receivedAt:  p.receivedAt,
-		contentType: p.string(&a, memberContentType),
-		dedupeKey:   p.string(&a, memberDedupeKey), replayID: p.string(&a, memberReplayID),
-		idempotencyKey: p.string(&a, memberIdempotencyKey),
-		verification:   Verification{VerificationStatus(a.string(p.status)), p.flagged},
-		headers:        a.object(headers, p.headers.others),
-		traceparent:    p.string(&a, memberTraceparent), tracestate: p.string(&a, memberTracestate),
-		instance: p.string(&a, memberInstance), region: p.string(&a, memberRegion),
-		orderingKey: p.string(&a, memberOrderingKey),
-		metadata:    a.object(metadata, p.metadata.others),
-		size:        p.size,
-		sha256:      p.string(&a, memberSHA256),
-		claim:       p.string(&a, memberClaim),
-		body:        body,
-	}
-	if p.unknownRuns > 0 {
-		start := len(a)
-		a = p.appendUnknown(a)
-		f.unknown = view(a[start:])
-	}
-	return nil
-}
-
 // A parser walks over a wire form once and knows where its members are.
 type parser struct {
 	text    string
