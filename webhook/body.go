@@ -41,8 +41,8 @@ func readBody(r *http.Request, most int64, mem *reservation) ([]byte, error) {
 	for {
 		if int64(len(buf)) == size {
 			next := min(2*size, limit)
-			if size <= declared {
-				next = min(next, declared+1)
+			if size <= declared && declared < next {
+				next = declared + 1
 			}
 			if !mem.take(next) {
 				return nil, &Error{Code: CodeOverloaded}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -104,7 +105,7 @@ func (c ReceiverConfig) Validate() error {
 }
 
 // inFlight returns the bytes that one body may need.
-func inFlight(o *RequestOptions) int64 { return 2*o.maxBody() + 2 }
+func inFlight(o *RequestOptions) int64 { return 2*min(o.maxBody(), math.MaxInt64/2-1) + 2 }
 
 // A Receiver is an http.Handler that publishes requests as envelopes, and answers 202 only
 // once Publish has returned without an error. Any number of goroutines may use it.
@@ -217,10 +218,10 @@ func (rc *Receiver) handle(w http.ResponseWriter, r *http.Request, x *exchange) 
 		}
 	}()
 	// Before anything else, since the server itself reads what is left of a body before an
-	// answer. Where the writer cannot do it the server's own timeout has to.
-	control := http.NewResponseController(w)
+	// answer; it lifts the deadline at the end of the body. Where the writer cannot set one,
+	// the server's own timeout has to do.
 	deadline := time.Now().Add(rc.config.BodyTimeout)
-	_ = control.SetReadDeadline(deadline)
+	_ = http.NewResponseController(w).SetReadDeadline(deadline)
 
 	if r.Method != http.MethodPost {
 		x.err = &Error{Code: CodeNotAllowed}
@@ -267,8 +268,6 @@ func (rc *Receiver) handle(w http.ResponseWriter, r *http.Request, x *exchange) 
 		return
 	}
 	x.id = e.ID
-	// The body is here: from now on the connection is read only to see the client leave.
-	_ = control.SetReadDeadline(time.Time{})
 	if c, ok := o.Verify.(interface{ Challenge([]byte) (string, bool) }); ok && e.Verification.Trusted() {
 		if x.answer, x.handshake = c.Challenge(e.Body); x.handshake {
 			return

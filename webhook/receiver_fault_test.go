@@ -309,8 +309,12 @@ func TestReceiverBoundsWhatIsInFlight(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			entered, leave := make(chan struct{}), make(chan error)
 			pub := &store{publish: func(*message.Message) error {
-				entered <- struct{}{}
-				return <-leave
+				select {
+				case entered <- struct{}{}:
+					return <-leave
+				case <-time.After(patience):
+					return errors.New("one too many is published")
+				}
 			}}
 			c := plainConfig(pub)
 			c.Request.MaxBodyBytes = 1000
@@ -357,6 +361,47 @@ func TestReceiverBoundsWhatIsInFlight(t *testing.T) {
 				t.Errorf("stored %d, want 3", len(stored))
 			}
 		})
+	}
+}
+
+// A body that has arrived counts once, whatever it grew through.
+func TestReceiverGivesBackWhatBodiesOutgrew(t *testing.T) {
+	const size = 1 << 20
+	entered, leave := make(chan struct{}, 2), make(chan struct{})
+	pub := &store{publish: func(*message.Message) error {
+		entered <- struct{}{}
+		<-leave
+		return nil
+	}}
+	c := plainConfig(pub)
+	c.Request.MaxBodyBytes = size
+	c.MaxBytesInFlight = 2*size + 2
+	srv := serve(t, c)
+	answers := make(chan int, 2)
+	published := 0
+	for _, n := range []int{size, size / 3} {
+		go func() {
+			resp, err := srv.Client().Post(srv.URL, "", strings.NewReader(strings.Repeat("x", n)))
+			if err != nil {
+				t.Error(err)
+				answers <- 0
+				return
+			}
+			resp.Body.Close()
+			answers <- resp.StatusCode
+		}()
+		select {
+		case <-entered:
+			published++
+		case status := <-answers:
+			t.Errorf("a body of %d bytes is answered %d", n, status)
+		}
+	}
+	close(leave)
+	for range published {
+		if status := <-answers; status != 202 {
+			t.Errorf("answered %d, want 202", status)
+		}
 	}
 }
 

@@ -107,6 +107,11 @@ const (
 	challengeSum  = "f5aebbedaa8f13a9aef4c97c81707f31864a90d3c9a92dae4195596aebf34fe3"
 )
 
+// Signed in the same way.
+const likeChallenge = `{"type":"event_callback","challenge":"3eZbrw1aB","event":{"text":"url_verification"}}`
+
+var largeChallenge = challengeBody + strings.Repeat(" ", 4096)
+
 func TestReceiver(t *testing.T) {
 	slack := webhook.RequestOptions{Source: "slack", Verify: at(slackTime, webhook.Slack(slackSecret))}
 	slackFlagged := slack
@@ -178,6 +183,14 @@ func TestReceiver(t *testing.T) {
 			stored: []string{"hooks: " + challengeBody}, verify: envelope.Verification{Status: "failed", Flagged: true},
 		},
 		{name: "Slack's other requests", o: slack, header: slackHeader, body: slackBody, status: 202, stored: []string{"hooks: " + slackBody}, verify: envelope.Verification{Status: "ok"}},
+		{
+			name: "an event that is like Slack's handshake", o: slack, header: with(slackHeader, "X-Slack-Signature: v0=246f90a8b40cdb49e3030bd2ba667329e80f7b093cae6eb5bb82559815e78ed9"), body: likeChallenge, status: 202,
+			stored: []string{"hooks: " + likeChallenge}, verify: envelope.Verification{Status: "ok"},
+		},
+		{
+			name: "a handshake that is too large to be one", o: slack, header: with(slackHeader, "X-Slack-Signature: v0=34ee036568dd89449b47c74338e98fb9ca03cbb869c644f7c5064c47d4b3d97a"), body: largeChallenge, status: 202,
+			stored: []string{"hooks: " + largeChallenge}, verify: envelope.Verification{Status: "ok"},
+		},
 		{name: "a handshake that is not for Slack", o: test, body: challengeBody, status: 202, stored: []string{"hooks: " + challengeBody}, verify: envelope.Verification{Status: "skipped"}},
 	}
 	for _, tt := range tests {
