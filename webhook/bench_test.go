@@ -29,7 +29,7 @@ func gitHubRequest(size int) (r *http.Request, again func()) {
 	mac := hmac.New(sha256.New, []byte(gitHubSecret))
 	mac.Write(body)
 	reader := bytes.NewReader(body)
-	r = httptest.NewRequest("POST", "/", reader)
+	r = httptest.NewRequest(http.MethodPost, "/", reader)
 	r.Header = header("Accept: */*", "Content-Type: application/json", "User-Agent: GitHub-Hookshot/044aadd",
 		"X-Github-Delivery: 72d3162e-cc78-11e3-81ab-4c9367dc0958", "X-Github-Event: push", "X-Github-Hook-Id: 292430182",
 		"X-Github-Hook-Installation-Target-Id: 79929171", "X-Github-Hook-Installation-Target-Type: repository",

@@ -219,7 +219,7 @@ func ExampleFromDelivery() {
 	verify := webhook.StandardWebhooks("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	verify.Now = func() time.Time { return time.Unix(1614265330, 0) } // the clock is for the example
 
-	r, _ := http.NewRequest("POST", "/hooks", strings.NewReader(`{"test": 2432232314}`))
+	r, _ := http.NewRequest(http.MethodPost, "/hooks", strings.NewReader(`{"test": 2432232314}`))
 	r.Header.Set("x-ankusa-id", "0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10")
 	r.Header.Set("x-ankusa-source", "stripe")
 	r.Header.Set("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek")

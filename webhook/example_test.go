@@ -41,7 +41,7 @@ func Example() {
 	defer srv.Close()
 
 	for _, body := range []string{"Hello, World!", "Hello, Mallory!"} {
-		r, _ := http.NewRequest("POST", srv.URL+"/hooks/github", strings.NewReader(body))
+		r, _ := http.NewRequest(http.MethodPost, srv.URL+"/hooks/github", strings.NewReader(body))
 		r.Header.Set("X-GitHub-Event", "push")
 		r.Header.Set("X-GitHub-Delivery", "72d3162e")
 		r.Header.Set("X-Hub-Signature-256", "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17")
@@ -97,7 +97,7 @@ func ExampleFromRequest() {
 			fmt.Println(h.Name+":", h.Value)
 		}
 	}
-	r := httptest.NewRequest("POST", "/", strings.NewReader(`{"id": "evt_1"}`))
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"id": "evt_1"}`))
 	r.Header.Set("X-Token", "hello")
 	r.Header.Set("X-Topic", "orders/create")
 	r.Header.Set("Authorization", "Bearer not for consumers")

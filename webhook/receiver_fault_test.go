@@ -54,6 +54,7 @@ func answerOf(t testing.TB, from *bufio.Reader) (status int, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -134,9 +135,9 @@ func TestReceiverCutsOffClientsThatItRefuses(t *testing.T) {
 	c.BodyTimeout = 20 * time.Millisecond
 	srv := serve(t, c)
 	defer close(block)
-	go func() { _, _ = srv.Client().Post(srv.URL, "", strings.NewReader("takes the slot")) }()
+	go post(srv.Client(), srv.URL, "takes the slot")
 	<-blocked
-	for _, method := range []string{"POST", "PUT"} {
+	for _, method := range []string{http.MethodPost, "PUT"} {
 		conn := dial(t, srv)
 		write(t, conn, method+" / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc")
 		status, text := answerOf(t, bufio.NewReader(conn))
@@ -166,7 +167,7 @@ func TestReceiverCutsOffClientsOfHTTP2(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != 408 || resp.ProtoMajor != 2 {
+	if resp.StatusCode != http.StatusRequestTimeout || resp.ProtoMajor != 2 {
 		t.Errorf("a stalled body is answered %d by HTTP/%d, want 408 by 2", resp.StatusCode, resp.ProtoMajor)
 	}
 }
@@ -195,18 +196,16 @@ func TestReceiverLiftsTheDeadline(t *testing.T) {
 	for i := range 2 {
 		reused := false
 		trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }}
-		r, err := http.NewRequestWithContext(httptrace.WithClientTrace(context.Background(), trace), "POST", srv.URL, strings.NewReader("b"))
+		r, err := http.NewRequestWithContext(httptrace.WithClientTrace(context.Background(), trace), http.MethodPost, srv.URL, strings.NewReader("b"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := srv.Client().Do(r)
+		got, err := do(srv.Client(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode != 202 || reused != (i == 1) {
-			t.Errorf("request %d: %d, on a used connection: %v", i, resp.StatusCode, reused)
+		if got.status != 202 || reused != (i == 1) {
+			t.Errorf("request %d: %d, on a used connection: %v", i, got.status, reused)
 		}
 	}
 	if ended.Load() {
@@ -322,24 +321,15 @@ func TestReceiverBoundsWhatIsInFlight(t *testing.T) {
 			srv := serve(t, c)
 			body := strings.Repeat("x", 900)
 			statuses := make(chan int)
-			post := func() {
-				resp, err := srv.Client().Post(srv.URL, "", strings.NewReader(body))
-				if err != nil {
-					t.Error(err)
-					statuses <- 0
-					return
-				}
-				resp.Body.Close()
-				statuses <- resp.StatusCode
-			}
+			publish := func() { statuses <- post(srv.Client(), srv.URL, body).status }
 			for range 2 {
-				go post()
+				go publish()
 				<-entered
 			}
 			for range 3 {
-				resp, text := send(t, srv, "POST", "/", body, nil)
-				if resp.StatusCode != 503 || text != `{"error":"overloaded"}` || resp.Header.Get("Retry-After") != "5" {
-					t.Errorf("answered %d %s, want 503", resp.StatusCode, text)
+				got := send(t, srv, http.MethodPost, "/", body, nil)
+				if got.status != 503 || got.text != `{"error":"overloaded"}` || got.header.Get("Retry-After") != "5" {
+					t.Errorf("answered %d %s, want 503", got.status, got.text)
 				}
 			}
 			leave <- nil
@@ -349,7 +339,7 @@ func TestReceiverBoundsWhatIsInFlight(t *testing.T) {
 			}
 			// What the three took, and the two, has been given back.
 			for range 2 {
-				go post()
+				go publish()
 				<-entered
 			}
 			leave <- nil
@@ -380,16 +370,7 @@ func TestReceiverGivesBackWhatBodiesOutgrew(t *testing.T) {
 	answers := make(chan int, 2)
 	published := 0
 	for _, n := range []int{size, size / 3} {
-		go func() {
-			resp, err := srv.Client().Post(srv.URL, "", strings.NewReader(strings.Repeat("x", n)))
-			if err != nil {
-				t.Error(err)
-				answers <- 0
-				return
-			}
-			resp.Body.Close()
-			answers <- resp.StatusCode
-		}()
+		go func() { answers <- post(srv.Client(), srv.URL, strings.Repeat("x", n)).status }()
 		select {
 		case <-entered:
 			published++
@@ -421,24 +402,24 @@ func TestReceiverPublishTimeout(t *testing.T) {
 	c.PublishTimeout = 20 * time.Millisecond
 	c.MaxConcurrent = 1
 	srv := serve(t, c)
-	if resp, text := send(t, srv, "POST", "/", "slow", nil); resp.StatusCode != 503 || text != `{"error":"publish_failed"}` {
-		t.Errorf("answered %d %s, want 503", resp.StatusCode, text)
+	if got := send(t, srv, http.MethodPost, "/", "slow", nil); got.status != 503 || got.text != `{"error":"publish_failed"}` {
+		t.Errorf("answered %d %s, want 503", got.status, got.text)
 	}
 	if err := (<-contexts).Err(); err != context.DeadlineExceeded {
 		t.Errorf("the message's context says %v", err)
 	}
-	if resp, text := send(t, srv, "POST", "/", "next", nil); resp.StatusCode != 503 || text != `{"error":"overloaded"}` {
-		t.Errorf("while it hangs the next is answered %d %s, want 503", resp.StatusCode, text)
+	if got := send(t, srv, http.MethodPost, "/", "next", nil); got.status != 503 || got.text != `{"error":"overloaded"}` {
+		t.Errorf("while it hangs the next is answered %d %s, want 503", got.status, got.text)
 	}
 	contexts <- context.Background() // full: the next one does not block
 	close(block)
 	for deadline := time.Now().Add(patience); ; { // its slot comes back soon after
-		resp, text := send(t, srv, "POST", "/", "next", nil)
-		if resp.StatusCode == 202 {
+		got := send(t, srv, http.MethodPost, "/", "next", nil)
+		if got.status == 202 {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("answered %d %s for ever", resp.StatusCode, text)
+			t.Fatalf("answered %d %s for ever", got.status, got.text)
 		}
 	}
 	if stored, _ := pub.take(t); !reflect.DeepEqual(stored, []string{"hooks: slow", "hooks: next"}) {
@@ -528,20 +509,8 @@ func TestReceiverOutage(t *testing.T) {
 	defer client.CloseIdleConnections()
 
 	type result struct {
-		body, answer string
-		status       int
-	}
-	post := func(body string) result {
-		resp, err := client.Post(srv.URL, "", strings.NewReader(body))
-		if err != nil {
-			return result{body: body, answer: err.Error()}
-		}
-		defer resp.Body.Close()
-		answer, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return result{body: body, answer: err.Error()}
-		}
-		return result{body, string(answer), resp.StatusCode}
+		body string
+		answer
 	}
 	pending := make([]string, clients)
 	for i := range pending {
@@ -554,7 +523,7 @@ func TestReceiverOutage(t *testing.T) {
 		for _, body := range pending {
 			go func() {
 				<-start
-				results <- post(body)
+				results <- result{body, post(client, srv.URL, body)}
 			}()
 		}
 		close(start)
@@ -564,12 +533,12 @@ func TestReceiverOutage(t *testing.T) {
 			switch r := <-results; r.status {
 			case 202:
 				codes["202"]++
-				accepted[r.answer] = r.body
+				accepted[r.text] = r.body
 			case 503:
-				codes[r.answer]++
+				codes[r.text]++
 				again = append(again, r.body)
 			default:
-				t.Fatalf("answered %d %s", r.status, r.answer)
+				t.Fatalf("answered %d %s", r.status, r.text)
 			}
 			if round == 0 && i+1 == clients-slots {
 				close(refused)

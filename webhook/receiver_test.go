@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -78,26 +79,49 @@ func serve(t testing.TB, c webhook.ReceiverConfig) *httptest.Server {
 	return srv
 }
 
+// An answer is what came back for a request.
+type answer struct {
+	status int
+	text   string
+	header http.Header
+}
+
 // send sends a request and returns the answer.
-func send(t testing.TB, srv *httptest.Server, method, path, body string, h http.Header) (*http.Response, string) {
+func send(t testing.TB, srv *httptest.Server, method, path, body string, h http.Header) answer {
 	t.Helper()
 	r, err := http.NewRequest(method, srv.URL+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, values := range h {
-		r.Header[name] = values
-	}
-	resp, err := srv.Client().Do(r)
+	maps.Copy(r.Header, h)
+	a, err := do(srv.Client(), r)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return a
+}
+
+func do(client *http.Client, r *http.Request) (answer, error) {
+	resp, err := client.Do(r)
+	if err != nil {
+		return answer{}, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, string(text), resp.Header}, err
+}
+
+// post is send for goroutines: what goes wrong is an answer with status 0.
+func post(client *http.Client, url, body string) answer {
+	r, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		return answer{text: err.Error()}
 	}
-	return resp, string(text)
+	a, err := do(client, r)
+	if err != nil {
+		return answer{text: err.Error()}
+	}
+	return a
 }
 
 // challengeBody and its signature by Slack's documented secret and time:
@@ -212,10 +236,10 @@ func TestReceiver(t *testing.T) {
 			}
 			h.Set("X-Secret", "s3cret")
 			h.Set("X-GitHub-Delivery", "s3cret")
-			resp, answer := send(t, srv, method, "/", tt.body, h)
+			got := send(t, srv, method, "/", tt.body, h)
 
-			if resp.StatusCode != tt.status {
-				t.Errorf("status %d, want %d", resp.StatusCode, tt.status)
+			if got.status != tt.status {
+				t.Errorf("status %d, want %d", got.status, tt.status)
 			}
 			stored, envelopes := pub.take(t)
 			if !reflect.DeepEqual(stored, tt.stored) {
@@ -223,14 +247,14 @@ func TestReceiver(t *testing.T) {
 			}
 			if tt.status == 202 {
 				var id struct{ ID string }
-				if err := json.Unmarshal([]byte(answer), &id); err != nil || id.ID != envelopes[0].ID {
-					t.Errorf("answer %q, want the id %q", answer, envelopes[0].ID)
+				if err := json.Unmarshal([]byte(got.text), &id); err != nil || id.ID != envelopes[0].ID {
+					t.Errorf("answer %q, want the id %q", got.text, envelopes[0].ID)
 				}
 				if e := envelopes[0]; e.Verification != tt.verify || e.SourceID != tt.o.Source || e.TenantID != tt.o.Tenant {
 					t.Errorf("published %s, want verification %+v", dump(e), tt.verify)
 				}
-			} else if answer != tt.answer {
-				t.Errorf("answer %q, want %q", answer, tt.answer)
+			} else if got.text != tt.answer {
+				t.Errorf("answer %q, want %q", got.text, tt.answer)
 			}
 			contentType := "application/json"
 			if tt.status == 200 {
@@ -244,8 +268,8 @@ func TestReceiver(t *testing.T) {
 				want["Retry-After"] = "2" // 1.5 s, rounded up
 			}
 			for name, value := range want {
-				if got := resp.Header.Get(name); got != value {
-					t.Errorf("%s: %q, want %q", name, got, value)
+				if got.header.Get(name) != value {
+					t.Errorf("%s: %q, want %q", name, got.header.Get(name), value)
 				}
 			}
 			srv.Close() // waits for the handler, and so for its log
@@ -305,10 +329,10 @@ func TestReceiverRoute(t *testing.T) {
 		{"/acme/", 500, `{"error":"invalid_options"}`, nil},
 		{"/acme/panic", 500, `{"error":"internal"}`, nil},
 	} {
-		resp, answer := send(t, srv, "POST", tt.path, gitHubBody, with(gitHubHeader, "X-Token: "+gitHubSecret))
+		got := send(t, srv, http.MethodPost, tt.path, gitHubBody, with(gitHubHeader, "X-Token: "+gitHubSecret))
 		stored, envelopes := pub.take(t)
-		if resp.StatusCode != tt.status || tt.answer != "" && answer != tt.answer || !reflect.DeepEqual(stored, tt.stored) {
-			t.Errorf("%s: %d %s, stored %q; want %d %s, %q", tt.path, resp.StatusCode, answer, stored, tt.status, tt.answer, tt.stored)
+		if got.status != tt.status || tt.answer != "" && got.text != tt.answer || !reflect.DeepEqual(stored, tt.stored) {
+			t.Errorf("%s: %d %s, stored %q; want %d %s, %q", tt.path, got.status, got.text, stored, tt.status, tt.answer, tt.stored)
 		}
 		for _, e := range envelopes {
 			// printf "It's a Secret to Everybody" | sha256sum
@@ -327,7 +351,7 @@ func TestReceiverRecorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder() // which has no deadlines to set
-	rcv.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader("b")))
+	rcv.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("b")))
 	if stored, _ := pub.take(t); w.Code != 202 || len(stored) != 1 {
 		t.Errorf("%d, stored %q", w.Code, stored)
 	}
@@ -336,8 +360,8 @@ func TestReceiverRecorder(t *testing.T) {
 func TestReceiverAborts(t *testing.T) {
 	abort := func(http.Header, []byte) (string, error) { panic(http.ErrAbortHandler) }
 	srv := serve(t, webhook.ReceiverConfig{Publisher: &store{}, Topic: "t", Request: webhook.RequestOptions{Source: "s", DedupeFunc: abort}})
-	if resp, err := srv.Client().Post(srv.URL, "", strings.NewReader("b")); err == nil {
-		t.Errorf("%d: want the connection to be cut, as net/http says of ErrAbortHandler", resp.StatusCode)
+	if got := post(srv.Client(), srv.URL, "b"); got.status != 0 {
+		t.Errorf("%d: want the connection to be cut, as net/http says of ErrAbortHandler", got.status)
 	}
 }
 
@@ -391,7 +415,7 @@ func TestReceiverContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "v"))
 	cancel() // the client has left
 	w := httptest.NewRecorder()
-	rcv.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader("b")).WithContext(ctx))
+	rcv.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("b")).WithContext(ctx))
 	if w.Code != 202 {
 		t.Errorf("%d, want the request published all the same", w.Code)
 	}

@@ -409,7 +409,7 @@ func TestBodyOfAnySize(t *testing.T) {
 				if limit == 0 || declared > limit {
 					continue
 				}
-				r, err := http.NewRequest("POST", "/", iotest.HalfReader(bytes.NewReader(body)))
+				r, err := http.NewRequest(http.MethodPost, "/", iotest.HalfReader(bytes.NewReader(body)))
 				if err != nil {
 					t.Fatal(err)
 				}
