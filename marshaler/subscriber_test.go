@@ -327,7 +327,9 @@ func TestMalformedAndPassThrough(t *testing.T) {
 		},
 		{
 			"an empty message has no metadata",
-			&message.Message{}, true, "", message.Metadata{"envelope_fallback": "true"}, "fallback hooks",
+			&message.Message{}, true, "",
+			message.Metadata{"envelope_fallback": "true"},
+			"fallback hooks",
 		},
 	}
 	for _, tt := range tests {

@@ -128,35 +128,42 @@ func TestAttributeLists(t *testing.T) {
 			all(), append(slices.Clone(list), "user=u"), `"watermill_metadata":{"another":""}`,
 		},
 		{
-			"as many as the transport takes", marshaler.Wire{Native: anything, MaxAttributes: 13},
+			"as many as the transport takes",
+			marshaler.Wire{Native: anything, MaxAttributes: 13},
 			all(), append(slices.Clone(list), "another=", "user=u"), "",
 		},
 		{"all of the user's go before one is left out", marshaler.Wire{Native: anything, MaxAttributes: 12}, all(), list, inMember},
 		{"tracestate gives way next", marshaler.Wire{Native: anything, MaxAttributes: 10}, all(), list[:10], inMember},
 		{
-			"attributes: empty ones are left out", marshaler.Wire{Defaults: envelope.Defaults{SourceID: "s"}},
+			"attributes: empty ones are left out",
+			marshaler.Wire{Defaults: envelope.Defaults{SourceID: "s"}},
 			message.NewMessage("m", nil),
 			[]string{
 				"ankusa_id=m", "ankusa_source_id=s", "ankusa_message_version=1", "ankusa_idempotency_key=m",
 				"content_type=application/json",
-			}, "",
+			},
+			"",
 		},
 		{
-			"a source that is empty, of a message that was read", marshaler.Wire{TenantAlways: true},
+			"a source that is empty, of a message that was read",
+			marshaler.Wire{TenantAlways: true},
 			with(message.NewMessage("m", nil), "ankusa_id", "m"),
 			[]string{
 				"ankusa_id=m", "ankusa_tenant_id=", "ankusa_message_version=1", "ankusa_idempotency_key=m",
 				"content_type=application/json",
-			}, "",
+			},
+			"",
 		},
 		{
-			"a tracestate is cut as W3C says", marshaler.Wire{},
+			"a tracestate is cut as W3C says",
+			marshaler.Wire{},
 			with(message.NewMessage("m", nil), "ankusa_id", "m", "traceparent", traceparent,
 				"tracestate", "a="+strings.Repeat("x", 200)+",b=c"+strings.Repeat(",d=e", 100)),
 			[]string{
 				"ankusa_id=m", "ankusa_message_version=1", "ankusa_idempotency_key=m", "content_type=application/json",
 				"traceparent=" + traceparent, "tracestate=b=c" + strings.Repeat(",d=e", 100),
-			}, "",
+			},
+			"",
 		},
 	}
 	for _, tt := range tests {

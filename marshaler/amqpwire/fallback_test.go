@@ -101,12 +101,21 @@ func TestFallback(t *testing.T) {
 	}{
 		{"another format is read", amqp2.DefaultMarshaler{}, delivery("hello", nil), false, "hooks"},
 		{"the topic is the queue where there is no exchange", amqp3.DefaultMarshaler{}, fromQueue, false, "orders"},
-		{"a broken message of ours stays malformed", amqp2.DefaultMarshaler{},
-			delivery("hello", amqp.Table{"ankusa_message_version": "1"}), true, "hooks"},
-		{"in any letter case and type", amqp2.DefaultMarshaler{},
-			delivery("hello", amqp.Table{"ANKUSA_MESSAGE_VERSION": int32(1)}), true, "hooks"},
-		{"the stock marshaler's error for a header that is no string", amqp3.DefaultMarshaler{},
-			delivery("hello", amqp.Table{"n": int32(1)}), true, "hooks"},
+		{
+			"a broken message of ours stays malformed",
+			amqp2.DefaultMarshaler{},
+			delivery("hello", amqp.Table{"ankusa_message_version": "1"}), true, "hooks",
+		},
+		{
+			"in any letter case and type",
+			amqp2.DefaultMarshaler{},
+			delivery("hello", amqp.Table{"ANKUSA_MESSAGE_VERSION": int32(1)}), true, "hooks",
+		},
+		{
+			"the stock marshaler's error for a header that is no string",
+			amqp3.DefaultMarshaler{},
+			delivery("hello", amqp.Table{"n": int32(1)}), true, "hooks",
+		},
 		{"an error means malformed", fallback(func(amqp.Delivery) (*message.Message, error) {
 			return message.NewMessage("1", nil), errors.New("unreadable")
 		}), delivery("hello", nil), true, "hooks"},
