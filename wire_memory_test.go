@@ -46,49 +46,54 @@ func TestParseWireMemory(t *testing.T) {
 		reason  string
 		text    string
 		content int // bytes of decoded content
+		refused bool
 	}{
-		{"a big body", wireText("size", "4194304", "body_base64", quoted(strings.Repeat("QUJD", 4<<20/3)+"QQ==")), 4 << 20},
-		{"a big body with one escape", wireText("size", "4194304", "body_base64", quoted(`\u0051`+strings.Repeat("QUJD", 4<<20/3)[1:]+"QQ==")), 4 << 20},
-		{"a big body of escapes", wireText("size", "1048576", "body_base64", quoted(strings.Repeat(`\u0051`, 1048576/3*4)+"QQ==")), 1 << 20},
-		{"a big body that is not base64", wireText("body_base64", quoted(big)), 4 << 20 / 4 * 3},
-		{"a big body that ends badly", wireText("body_base64", quoted(strings.Repeat("QUJD", 1<<20)+"Q===")), 3 << 20},
-		{"a big body with bits behind its end", wireText("body_base64", quoted(strings.Repeat("QUJD", 1<<20)+"QR==")), 3 << 20},
-		{"many bodies", strings.Replace(wireText(), `"id"`, strings.Repeat(`"body_base64":"QUJD",`, many)+`"id"`, 1), 5},
-		{"a size that lies", wireText("size", "9000000000000000000"), 5},
-		{"a big id", wireText("id", quoted(big)), 4 << 20},
-		{"a big id of escapes", wireText("id", quoted(strings.Repeat(`\u0041`, 1<<20))), 1 << 20},
-		{"a big version", wireText("v", strings.Repeat("9", 4<<20)), 0},
-		{"a big size", wireText("size", strings.Repeat("9", 4<<20)), 0},
-		{"a big unknown number", with(`"x":1` + strings.Repeat("0", 10<<20) + "e-10485760"), 10 << 20},
-		{"a big exponent", with(`"x":0e` + strings.Repeat("9", 4<<20)), 4 << 20},
-		{"a big number out of range", with(`"x":` + strings.Repeat("9", 4<<20)), 0},
-		{"a big unknown string", with(`"x":` + quoted(big)), 4 << 20},
-		{"a big unknown name", with(quoted(big) + `:1`), 4 << 20},
-		{"a big unknown name of escapes", with(quoted(strings.Repeat(`\u0041`, 1<<20)) + `:1`), 6 << 20},
-		{"many unknown members", with(members(`"m%d":0`)), many * 40},
-		{"many unknown members with space", with(members(" \"m%d\"\n:  0\t")), many * 40},
-		{"many unknown members of one name", with(members(`"x":%d`)), many * 40},
-		{"many unknown values in one", with(`"x":[` + members("%d") + "]"), many * 10},
-		{"deep nesting", with(`"x":` + nested(126)), 1000},
-		{"deeper nesting", with(`"x":` + strings.Repeat("[", 4<<20)), 0},
-		{"deeper nesting of objects", with(`"x":` + strings.Repeat(`{"":`, 1<<20)), 0},
-		{"many headers", wireText("headers", "{"+members(`"h%d":""`)+"}"), many * (32 + 8 + 4)},
-		{"many headers of one name", wireText("headers", "{"+strings.TrimSuffix(strings.Repeat(`"":"",`, many), ",")+"}"), many * (32 + 4)},
-		{"many headers, one of them no string", wireText("headers", "{"+members(`"h%d":""`)+`,"x":1}`), 0},
+		{"a big body", wireText("size", "4194304", "body_base64", quoted(strings.Repeat("QUJD", 4<<20/3)+"QQ==")), 4 << 20, false},
+		{"a big body with one escape", wireText("size", "4194304", "body_base64", quoted(`\u0051`+strings.Repeat("QUJD", 4<<20/3)[1:]+"QQ==")), 4 << 20, false},
+		{"a big body of escapes", wireText("size", "1048576", "body_base64", quoted(strings.Repeat(`\u0051`, 1048576/3*4)+"QQ==")), 1 << 20, false},
+		{"a big body that is not base64", wireText("body_base64", quoted(big)), 4 << 20 / 4 * 3, true},
+		{"a big body that ends badly", wireText("body_base64", quoted(strings.Repeat("QUJD", 1<<20)+"Q===")), 3 << 20, true},
+		{"a big body with bits behind its end", wireText("body_base64", quoted(strings.Repeat("QUJD", 1<<20)+"QR==")), 3 << 20, true},
+		{"many bodies", strings.Replace(wireText(), `"id"`, strings.Repeat(`"body_base64":"QUJD",`, many)+`"id"`, 1), 5, false},
+		{"a size that lies", wireText("size", "9000000000000000000"), 5, true},
+		{"a big id", wireText("id", quoted(big)), 4 << 20, false},
+		{"a big id of escapes", wireText("id", quoted(strings.Repeat(`\u0041`, 1<<20))), 1 << 20, false},
+		{"a big version", wireText("v", strings.Repeat("9", 4<<20)), 0, true},
+		{"a big size", wireText("size", strings.Repeat("9", 4<<20)), 0, true},
+		{"a big unknown number", with(`"x":1` + strings.Repeat("0", 10<<20) + "e-10485760"), 10 << 20, false},
+		{"a big exponent", with(`"x":0e` + strings.Repeat("9", 4<<20)), 4 << 20, false},
+		{"a big number out of range", with(`"x":` + strings.Repeat("9", 4<<20)), 0, true},
+		{"a big unknown string", with(`"x":` + quoted(big)), 4 << 20, false},
+		{"a big unknown name", with(quoted(big) + `:1`), 4 << 20, false},
+		{"a big unknown name of escapes", with(quoted(strings.Repeat(`\u0041`, 1<<20)) + `:1`), 6 << 20, false},
+		{"many unknown members", with(members(`"m%d":0`)), many * 40, false},
+		{"many unknown members with space", with(members(" \"m%d\"\n:  0\t")), many * 40, false},
+		{"many unknown members of one name", with(members(`"x":%d`)), many * 40, false},
+		{"many unknown values in one", with(`"x":[` + members("%d") + "]"), many * 10, false},
+		{"deep nesting", with(`"x":` + nested(126)), 1000, false},
+		{"deeper nesting", with(`"x":` + strings.Repeat("[", 4<<20)), 0, true},
+		{"deeper nesting of objects", with(`"x":` + strings.Repeat(`{"":`, 1<<20)), 0, true},
+		{"many headers", wireText("headers", "{"+members(`"h%d":""`)+"}"), many * (32 + 8 + 4), false},
+		{"many headers of one name", wireText("headers", "{"+strings.TrimSuffix(strings.Repeat(`"":"",`, many), ",")+"}"), many * (32 + 4), false},
+		{"many headers, one of them no string", wireText("headers", "{"+members(`"h%d":""`)+`,"x":1}`), 0, true},
 		// The names of replaced values that are no strings are kept until their strings come:
 		// 40 bytes each, and as much for what held them while they were fewer.
-		{"many headers that are replaced", wireText("headers", "{"+members(`"h%d":0`)+","+members(`"h%d":""`)+"}"), many * (32 + 8 + 4 + 80)},
-		{"a big claim", claimText("claim", quoted(big)), 0},
-		{"a big claim of escapes", claimText("claim", quoted(strings.Repeat(`\u0041`, 1<<20))), 0},
-		{"a big tenant beside a claim", claimText("tenant_id", quoted(strings.Repeat(`\u0041`, 1<<20))), 0},
-		{"a big digest", wireText("sha256", quoted(strings.Repeat(`\u0041`, 1<<20))), 0},
-		{"a big status", wireText("verification", `{"status":`+quoted(big)+`,"flagged":true}`), 4 << 20},
-		{"a big name in verification", wireText("verification", `{"status":"ok","flagged":true,`+quoted(strings.Repeat(`\u0041`, 1<<20))+`:1}`), 0},
-		{"many flags", wireText("verification", `{"status":"ok",`+strings.Repeat(`"flagged":false,`, many)+`"flagged":true}`), 0},
+		{"many headers that are replaced", wireText("headers", "{"+members(`"h%d":0`)+","+members(`"h%d":""`)+"}"), many * (32 + 8 + 4 + 80), false},
+		{"a big claim", claimText("claim", quoted(big)), 0, true},
+		{"a big claim of escapes", claimText("claim", quoted(strings.Repeat(`\u0041`, 1<<20))), 0, true},
+		{"a big tenant beside a claim", claimText("tenant_id", quoted(strings.Repeat(`\u0041`, 1<<20))), 0, true},
+		{"a big digest", wireText("sha256", quoted(strings.Repeat(`\u0041`, 1<<20))), 0, true},
+		{"a big status", wireText("verification", `{"status":`+quoted(big)+`,"flagged":true}`), 4 << 20, false},
+		{"a big name in verification", wireText("verification", `{"status":"ok","flagged":true,`+quoted(strings.Repeat(`\u0041`, 1<<20))+`:1}`), 0, false},
+		{"many flags", wireText("verification", `{"status":"ok",`+strings.Repeat(`"flagged":false,`, many)+`"flagged":true}`), 0, false},
 	}
 	for _, tt := range tests {
 		data := []byte(tt.text)
-		got := allocated(func() { sinkEnvelope, _ = envelope.ParseWire(data) })
+		var err error
+		got := allocated(func() { sinkEnvelope, err = envelope.ParseWire(data) })
+		if (err != nil) != tt.refused {
+			t.Errorf("%s: error %v", tt.reason, err)
+		}
 		// A large allocation is rounded up to whole pages, and a small one by an eighth.
 		if limit := uint64(tt.content + tt.content/8 + slack); got > limit {
 			t.Errorf("%s: %d bytes of input made it allocate %d, want at most %d", tt.reason, len(data), got, limit)
