@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -27,7 +26,7 @@ func (f *fields) appendWire(dst []byte, escapeNoncharacters bool) ([]byte, error
 	}
 	start := len(dst)
 	if int64(cap(dst)-len(dst)) <= base64Len(int64(len(f.body))) { // else it has been measured
-		dst = slices.Grow(dst, f.sizeHint())
+		dst = append(make([]byte, 0, len(dst)+f.sizeHint()), dst...)
 	}
 	w := writer{dst, escapeNoncharacters, ""}
 	w.raw(`{"v":1`)
