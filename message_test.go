@@ -3,6 +3,7 @@ package envelope_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -52,7 +53,10 @@ func TestMessage(t *testing.T) {
 		{
 			why: "headers follow the rules of forwarding",
 			in: envelope.Envelope{ID: "i", Headers: []envelope.Header{
-				{Name: "B", Value: `"1"`}, {Name: "Authorization", Value: "secret"}, {Name: "a", Value: "2"}, {Name: "b", Value: "3"},
+				{Name: "B", Value: `"1"`},
+				{Name: "Authorization", Value: "secret"},
+				{Name: "a", Value: "2"},
+				{Name: "b", Value: "3"},
 				{Name: "X-Ankusa-Id", Value: "evil"},
 			}},
 			want: md{envelope.MetadataID: "i", envelope.MetadataSize: "0", envelope.MetadataHeaders: `{"b":"\"1\", 3","a":"2"}`},
@@ -168,14 +172,18 @@ func TestFromMessage(t *testing.T) {
 			}),
 		},
 		{
-			"a sealed message is opened", otherID, md{envelope.MetadataVersion: "1", "shared": "native"}, sealedHello,
+			"a sealed message is opened", otherID,
+			md{envelope.MetadataVersion: "1", "shared": "native"},
+			sealedHello,
 			envelope.Envelope{
 				ID: hookID, SourceID: "stripe", ReceivedAt: time.UnixMilli(1737500000000).UTC(), Body: []byte("hello"), Size: 5, SHA256: helloSum,
 				IdempotencyKey: hookID, Verification: envelope.Verification{Status: envelope.VerificationOK}, Metadata: md{"shared": "member"},
 			},
 		},
 		{
-			"a message without envelope", "u", md{envelope.MetadataSourceID: "s", envelope.MetadataReceivedAt: "0", "content_type": "a/b"}, "hello",
+			"a message without envelope", "u",
+			md{envelope.MetadataSourceID: "s", envelope.MetadataReceivedAt: "0", "content_type": "a/b"},
+			"hello",
 			envelope.Envelope{
 				ID: "u", SourceID: "s", ReceivedAt: time.UnixMilli(0).UTC(), ContentType: "a/b", Body: []byte("hello"), Size: 5, SHA256: helloSum,
 				IdempotencyKey: "u", Metadata: md{"content_type": "a/b"},
@@ -315,9 +323,7 @@ func TestNothingIsLost(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", sealed, err)
 		}
-		for name, value := range beside {
-			opened.Metadata[name] = value
-		}
+		maps.Copy(opened.Metadata, beside)
 		if in.Claim != "" && len(in.Body) > 0 { // redeemed again
 			opened.Payload = in.Body
 		}

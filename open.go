@@ -47,12 +47,12 @@ func Open(data []byte) (*message.Message, error) {
 	return msg, nil
 }
 
-// parsed sets e to what was read. All strings share one allocation, the result, which has room
-// for more more bytes.
-func (e *entries) parsed(p *parser, more int) arena {
+// parsed sets e to what was read. All strings share one allocation: the result, which has room
+// bytes left.
+func (e *entries) parsed(p *parser, room int) arena {
 	const numbers = 2 * len("-9223372036854775808")
 	headers := p.objectText(memberHeaders)
-	a := arena(make([]byte, 0, p.stringsLen()+numbers+len(headers)+p.unknownTextLen()+more))
+	a := arena(make([]byte, 0, p.stringsLen()+numbers+len(headers)+p.unknownTextLen()+room))
 	for _, s := range [...]struct{ entry, member int }{
 		{entryID, memberID},
 		{entrySourceID, memberSourceID},
