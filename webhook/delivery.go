@@ -167,18 +167,6 @@ func ParseDeliveryHeaders(h http.Header) (Delivery, error) {
 	return d, nil
 }
 
-// text returns the first value of a header, or "" when there is none or it has bytes
-// outside printable ASCII.
-func text(h http.Header, name string) string {
-	v := get(h, name)
-	for i := range len(v) {
-		if c := v[i]; (c < 0x20 || c > 0x7e) && c != '\t' {
-			return ""
-		}
-	}
-	return v
-}
-
 func isSHA256(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {

@@ -75,6 +75,7 @@ func serve(t testing.TB, c webhook.ReceiverConfig) *httptest.Server {
 		t.Fatal(err)
 	}
 	srv := httptest.NewServer(rcv)
+	srv.Client().Timeout = patience
 	t.Cleanup(srv.Close)
 	return srv
 }
