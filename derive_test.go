@@ -88,6 +88,14 @@ func TestDerive(t *testing.T) {
 			t.Error("another id")
 		}
 	})
+	t.Run("native attributes of a malformed cause that are not text stay behind", func(t *testing.T) {
+		cause := envelope.OpenMalformed([]byte("{"), nil, hookID, md{"binary": "\xff", "\xfe": "x", "text": "kept"})
+		got := envelope.Derive(cause, "n", []byte("made"))
+		if _, err := envelope.Prepare(got, envelope.Defaults{SourceID: "src"}); err != nil {
+			t.Errorf("what was derived cannot be published: %v", err)
+		}
+		checkMessage(t, got, got.UUID, md{middleware.CorrelationIDMetadataKey: hookID, "text": "kept"}, "made", 0)
+	})
 	t.Run("a cause without a UUID", func(t *testing.T) {
 		cause := newMessage("", nil, "x")
 		cause.Metadata = nil

@@ -19,6 +19,10 @@ type entries struct {
 	// content_type.
 	ownsTrace, ownsContentType bool
 
+	// textOnly: the user's entries are those that are UTF-8. A malformed message keeps native
+	// attributes of any bytes, which nothing that is made of it could be sealed with.
+	textOnly bool
+
 	// others counts the entries that read did not take: an upper bound of the user's.
 	others int
 }
@@ -160,7 +164,7 @@ func (e *entries) read(md message.Metadata) {
 
 // keep empties all entries but those.
 func (e *entries) keep(indexes ...int) {
-	kept := entries{ownsTrace: e.ownsTrace, ownsContentType: e.ownsContentType}
+	kept := entries{ownsTrace: e.ownsTrace, ownsContentType: e.ownsContentType, textOnly: e.textOnly}
 	for _, i := range indexes {
 		kept.at[i] = e.at[i]
 	}
@@ -190,6 +194,9 @@ func (e *entries) write(md message.Metadata) {
 // isUsers reports whether the entry is the user's own, with e being the others of the same
 // message.
 func (e *entries) isUsers(name, value string) bool {
+	if e.textOnly && (!utf8.ValidString(name) || !utf8.ValidString(value)) {
+		return false
+	}
 	switch name {
 	case MetadataTraceparent, MetadataTracestate:
 		return !e.ownsTrace && value != ""

@@ -128,8 +128,8 @@ func (e *entries) settle(msg *message.Message, d Defaults) (changed bool, err er
 	}
 	if e.at[entryID] == "" {
 		e.at[entryID] = msg.UUID
-		if e.at[entryContentType] == "" && !e.ownsContentType {
-			e.at[entryContentType] = msg.Metadata[nativeContentType]
+		if own := msg.Metadata[nativeContentType]; e.at[entryContentType] == "" && e.isUsers(nativeContentType, own) {
+			e.at[entryContentType] = own
 		}
 		e.fill(d)
 		if e.at[entrySourceID] == "" {
@@ -152,10 +152,11 @@ func (e *entries) settle(msg *message.Message, d Defaults) (changed bool, err er
 	return changed, e.check()
 }
 
-// keepNothing leaves nothing of what a malformed message came with, and takes nothing for
-// the user's that came with it.
+// keepNothing leaves nothing of ours that a malformed message came with, and takes nothing of
+// ours for the user's. Its other native attributes cannot be told from what was added since:
+// they are the user's where they are text.
 func (e *entries) keepNothing() {
-	*e = entries{ownsTrace: true, ownsContentType: e.at[entryVersion] != ""}
+	*e = entries{ownsTrace: true, ownsContentType: e.at[entryVersion] != "", textOnly: true}
 }
 
 // keepInputs leaves what counts in a message that carries no envelope. Trust and identity

@@ -238,6 +238,13 @@ var prepareTests = []prepareTest{
 		wantUUID: otherID, want: with(freshHook, md{"reason_poisoned": "why", "content_type": "a/b", envelope.MetadataContentType: "a/b"}),
 	},
 
+	{
+		why:  "native attributes of a malformed message that are not text stay behind",
+		uuid: otherID, metadata: with(malformedHook, md{envelope.MetadataVersion: "", "content_type": "\xff", "binary": "\xfe", "\xff": "x"}),
+		defaults: envelope.Defaults{SourceID: "src"},
+		wantUUID: otherID, want: with(freshHook, md{"reason_poisoned": "why"}),
+	},
+
 	// Rule 5: what counts as an envelope.
 	{
 		why:  "a plain message becomes an envelope",
