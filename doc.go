@@ -59,7 +59,8 @@
 //
 // An [Envelope] may be printed and logged: every verb of package fmt and log/slog show the
 // body as its length and the provider's headers as their number. [encoding/json] shows the
-// wire form with the body. Go has no hook for an Envelope in an unexported field under %v, for
+// wire form with the body, and so does a slog.JSONHandler of a slice, map or struct with an
+// Envelope in it. Go has no hook for an Envelope in an unexported field under %v, for
 // %p, and for packages that dump values by reflection; and a Watermill message is printed
 // with all that it has.
 package envelope

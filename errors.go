@@ -69,12 +69,12 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string {
-	what := e.What
+	what, remedy := e.What, ""
 	if what == "" {
-		what = "message"
+		what, remedy = "message", " (a claim check carries bodies of any size)"
 	}
 	return "envelope: " + what + " too large: " + strconv.FormatInt(e.Size, 10) + " bytes, at most " +
-		strconv.FormatInt(e.Max, 10) + " (a claim check carries bodies of any size)"
+		strconv.FormatInt(e.Max, 10) + remedy
 }
 
 // Is reports that every TooLargeError is [ErrMessageTooLarge].

@@ -14,7 +14,8 @@ import (
 //
 // It covers every verb of package fmt that can be covered, and log/slog. Go has no hook for
 // an Envelope in an unexported field that is printed with %v, for %p, and for packages that
-// dump values by reflection. [Envelope.MarshalJSON] is the wire form and contains the body.
+// dump values by reflection. [Envelope.MarshalJSON] is the wire form and contains the body, and
+// is what slog.JSONHandler writes of a slice, a map or a struct that has an Envelope in it.
 
 // An attribute is one field as it is printed.
 type attribute struct {

@@ -18,7 +18,8 @@ import (
 //
 //   - a message that was opened as malformed ([envelope.MetadataMalformed]), under the code
 //     and field that reading it failed with. A middleware further out that repairs such a
-//     message deletes that key, or passes a new message on;
+//     message passes a new one on, such as [envelope.Open] returns: native attributes of
+//     this one, which may pretend to anything, would be believed without that key;
 //   - a claim that nothing has redeemed, under [envelope.CodeClaimNotEnabled]. Set
 //     PassClaims where that is wanted.
 //
