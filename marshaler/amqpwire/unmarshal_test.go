@@ -181,6 +181,8 @@ func TestUnmarshalMalformed(t *testing.T) {
 	}
 	withID := delivery("broken", odd)
 	withID.MessageId = "m-1"
+	stock := delivery("x", amqp.Table{"_watermill_message_uuid": "u-1", "ankusa_id": "a-1"})
+	stock.MessageId = "m-1"
 	notText := delivery("broken", nil)
 	notText.MessageId = "\xff"
 	tests := []struct {
@@ -196,6 +198,7 @@ func TestUnmarshalMalformed(t *testing.T) {
 		{"a body that was changed", delivery(strings.Replace(hookJSON, "aGVsbG8", "SGVsbG8", 1), nil), "integrity", ""},
 		{"the message id", withID, "invalid_json", "m-1"},
 		{"the UUID of a stock producer", delivery("x", amqp.Table{"_watermill_message_uuid": "u-1"}), "invalid_json", "u-1"},
+		{"the UUID of a stock producer, not the message id", stock, "invalid_json", "u-1"},
 		{"a UUID that is no string", delivery("x", amqp.Table{"_watermill_message_uuid": int32(5)}), "invalid_json", "5"},
 		{"an attribute of ours", delivery("x", odd), "invalid_json", "a-1"},
 		{"an id that is no text", notText, "invalid_json", ""},
