@@ -63,14 +63,15 @@ func (e *Envelope) attributes() []attribute {
 		masked("unknown", "Unknown", len(e.Unknown), "bytes")
 	}
 	add("sha256", "SHA256", e.SHA256)
-	add("claim", "Claim", maskClaim(e.Claim))
+	add("claim", "Claim", MaskClaim(e.Claim))
 	masked("body", "Body", len(e.Body), "bytes")
 	return a
 }
 
-// maskClaim takes the signature off a signed reference, which is as good as the body to
-// whoever can reach the gateway. Anything that is not an unsigned reference is taken for one.
-func maskClaim(ref string) string {
+// MaskClaim returns a claim reference as it may be logged: with "<signature>" for the signature
+// of a signed one, which is as good as the body to whoever can reach the gateway. Anything that
+// is not an unsigned reference is taken for a signed one.
+func MaskClaim(ref string) string {
 	if strings.HasPrefix(ref, "urn:ankusa:claim:v1:") || ref == "" {
 		return ref
 	}

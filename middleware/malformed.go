@@ -36,7 +36,8 @@ type Malformed struct {
 	// handler that passes messages on as they are, or a claim check further in.
 	PassClaims bool
 	// Logger gets one line at level warn for each refusal: ids, topic, handler, code, field,
-	// claim and error text, and nothing of the body or its headers. nil logs nothing.
+	// claim (without its signature) and error text, and nothing of the body or its headers.
+	// nil logs nothing.
 	Logger *slog.Logger
 }
 
@@ -81,7 +82,7 @@ func (m Malformed) log(msg *message.Message, err *envelope.Error) {
 		slog.String("handler", message.HandlerNameFromCtx(ctx)),
 		slog.String("code", string(err.Code)),
 		slog.String("field", err.Field),
-		slog.String("claim", msg.Metadata[envelope.MetadataClaim]),
+		slog.String("claim", envelope.MaskClaim(msg.Metadata[envelope.MetadataClaim])),
 		slog.String("error", err.Error()),
 	} {
 		if a.Value.String() != "" {

@@ -163,6 +163,7 @@ func TestMalformedLogs(t *testing.T) {
 		open("", "envelope_malformed", "invalid_field:size", "envelope_raw", "card 4242", "x-provider", "secret"),
 		open("", "ankusa_source_id", "stripe", "ankusa_tenant_id", "acme", "ankusa_claim", claimRef,
 			"ankusa_headers", `{"x-token":"secret"}`),
+		open("", "ankusa_id", "x", "ankusa_claim", "urn:ankusa:claim:v2:acme:01M39VMD8RA3C5HR4RBV67Y002:1737500000:secret"),
 	} {
 		_, _ = h(msg)
 	}
@@ -171,6 +172,9 @@ func TestMalformedLogs(t *testing.T) {
 			` error="envelope: invalid_field \"size\""`,
 		`level=WARN msg="message refused" message_id=0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10 source_id=stripe tenant_id=acme` +
 			` code=claim_not_enabled claim=` + claimRef +
+			` error="envelope: claim_not_enabled: the body is a claim and nothing here redeems it"`,
+		`level=WARN msg="message refused" message_id=0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10 code=claim_not_enabled` +
+			` claim=urn:ankusa:claim:v2:acme:01M39VMD8RA3C5HR4RBV67Y002:1737500000:<signature>` +
 			` error="envelope: claim_not_enabled: the body is a claim and nothing here redeems it"`,
 	}, "\n") + "\n"
 	if got := out.String(); got != want {
