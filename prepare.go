@@ -39,7 +39,8 @@ type Defaults struct {
 // too long.
 //
 // Prepare makes at most two changes to msg, so that a retry has the same id: a minted UUID
-// where it had none, and empty Metadata where they were nil. Errors are permanent: an
+// where it had none, and empty Metadata where they were nil. Where there is neither to do,
+// several goroutines may prepare one message. Errors are permanent: an
 // [*Error] with [CodeInvalidField] and the metadata name (MetadataSourceID for a message
 // without envelope that has no source), or [CodeTenantMismatch] for a claim of another tenant.
 func Prepare(msg *message.Message, d Defaults) (*message.Message, error) {
