@@ -47,15 +47,9 @@ func Open(data []byte) (*message.Message, error) {
 	return msg, nil
 }
 
-<<<<<<< HEAD
 // parsed sets e to what was read. All strings share one allocation: the result, which has room
 // bytes left.
 func (e *entries) parsed(p *parser, room int) arena {
-=======
-// parsed sets e to what was read. All strings share one allocation, the result, whose spare
-// room is more bytes.
-func (e *entries) parsed(p *parser, more int) arena {
->>>>>>> ab6bce9 (Format tests as the linter wants)
 	const numbers = 2 * len("-9223372036854775808")
 	headers := p.objectText(memberHeaders)
 	a := arena(make([]byte, 0, p.stringsLen()+numbers+len(headers)+p.unknownTextLen()+room))
