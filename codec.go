@@ -156,7 +156,7 @@ func (p *parser) envelope(body []byte) *Envelope {
 		size += p.metadata.size
 	}
 	var e *Envelope
-	// Headers without escapes and space are copied as one text.
+	// Headers whose text has nothing but them, no escapes and no space, are copied as one.
 	block := false
 	switch {
 	case headersText == "":
@@ -168,7 +168,7 @@ func (p *parser) envelope(body []byte) *Envelope {
 		})
 		e = &both.Envelope
 		e.Headers = both.headers[:0:p.headers.count]
-		block = !p.headers.others && !p.headers.escaped && len(headersText) == p.headers.size+p.headers.count*len(`"":"",`)+len(`{}`)-len(`,`)
+		block = len(headersText) == p.headers.size+p.headers.count*len(`"":"",`)+len(`{}`)-len(`,`)
 	default:
 		e = new(Envelope)
 		e.Headers = make([]Header, 0, p.headers.count)

@@ -170,6 +170,19 @@ func TestEscapeNoncharacters(t *testing.T) {
 	}
 }
 
+func TestValidStrings(t *testing.T) {
+	for text, want := range map[string]bool{
+		"{}": true, " {\n} ": true, `{"a":"b"}`: true, ` { "a" : "" , "\u0061":"\n" } `: true,
+		"": false, " ": false, "{": false, "}": false, "[]": false, `"a"`: false, "null": false, "{}}": false, "{},": false, `{"a":"b"},"c":"d"`: false,
+		`{"a":"b"}{}`: false, `{"a"}`: false, `{"a":"b",}`: false, `{"a":1}`: false, `{"a":1,"a":"b"}`: false, `{"a":{}}`: false, `{"a":"\ud800"}`: false,
+		"{\"a\":\"\xff\"}": false, "\ufeff{}": false, "{}\x00": false,
+	} {
+		if got := validStrings(text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestIterate(t *testing.T) {
 	for _, text := range []string{"", "{}", " { } "} {
 		for m := iterate(text); m.next(); {

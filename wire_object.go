@@ -4,10 +4,9 @@ import "strings"
 
 // An object is what is known of an object that was walked over and should be of strings.
 type object struct {
-	others  bool // some values are no strings; what follows is about those that are
-	escaped bool // some name or value has escapes
-	count   int  // of members
-	size    int  // of names and values, without escapes
+	others bool // some values are no strings; what follows is about those that are
+	count  int  // of members
+	size   int  // of names and values, without escapes
 }
 
 // A pair is a name and a string value, where they stand between their quotes.
@@ -51,7 +50,6 @@ func scanStrings(s string, i int, pairs []pair) (end int, o object) {
 				pairs[o.count] = p
 			}
 			o.count++
-			o.escaped = o.escaped || p.nameEscaped || p.valueEscaped
 			o.size += p.nameIn(s).len() + p.valueIn(s).len()
 		} else {
 			o.others = true

@@ -140,10 +140,15 @@ func refusals() []refusal {
 		bad("escape that is not hexadecimal", `"\u12g4"`)
 		bad("escape in braces", `"\u{12}"`)
 		bad("string without end", `"abc`)
+		bad("array that ends as an object", "[1}")
+		bad("object that ends as an array", `{"a":1]`)
+		bad("array with a name in it", `["a":1]`)
+		bad("object without names in it", `{"a"}`)
 		bad("lone high surrogate", `"\ud800"`)
 		bad("lone low surrogate", `"\udc00"`)
 		bad("high surrogate and text", `"\ud800abcdef"`)
 		bad("high surrogate and another escape", `"\ud800\n"`)
+		bad("two low surrogates", `"\ude00\ude00"`)
 		bad("two high surrogates", `"\ud83d\ud83d"`)
 		bad("low before high", `"\ude00\ud83d"`)
 		bad("lone surrogate in a member name", `{"\udfff":1}`)
@@ -162,6 +167,10 @@ func refusals() []refusal {
 		bad("100,000 levels", nested(100000))
 		bad("100,000 levels without end", strings.Repeat("[", 100000))
 	}
+	for c := range rune(0x20) {
+		notJSON("control character in a short text", `{"`+string(c)+`":1}`)
+		notJSON("control character in a long text", wireText("x", quoted(strings.Repeat("x", 20)+string(c)+strings.Repeat("x", 20))))
+	}
 	notJSON("not UTF-8 in a member name", wireText("x\xff", "1"))
 	notJSON("control character in a member name", wireText("x\n", "1"))
 	notJSON("lone surrogate in a member name", wireText(`\ud800`, "1"))
@@ -169,6 +178,10 @@ func refusals() []refusal {
 	notJSON("not UTF-8 in base64", wireText("body_base64", "\"aGVs\xffG8=\""))
 	notJSON("lone surrogate in base64", wireText("body_base64", `"aGVs\ud800bG8="`))
 	notJSON("quote in base64", wireText("body_base64", `"aGVs"bG8="`))
+	for _, first := range []string{"\xff", "\n", `\x`, `\ud800`, `\u00`} {
+		notJSON("a body that is not JSON, before a good one", strings.Replace(good, `"id"`, `"body_base64":"`+first+`","id"`, 1))
+		notJSON("a body that is not JSON, after a good one", strings.Replace(good, `}`, `,"body_base64":"`+first+`"}`, 1))
+	}
 	notJSON("128 levels, not an object", nested(128))
 	notJSON("first of all, before any field", `{"v":3,"x":1e400}`)
 
