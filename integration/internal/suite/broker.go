@@ -86,7 +86,7 @@ func Kafka(addr string, o KafkaOptions) Broker {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return sub
+			return kafkaSubscriber{sub, addr}
 		},
 	}
 }
