@@ -104,7 +104,7 @@ func bodyRefusals() []refusal {
 		`"aGVsbG8=\n"`, `"aGVs\r\nbG8="`, `"\naGVsbG8="`, `"\n\n\n\naGVsbG8="`, `"aGVsbG8\n="`, // line breaks
 		`" aGVsbG8="`, `"aGVsbG8= "`, `"aGVs bG8="`, `"\taGVsbG8="`,
 		`"aGVsbG8_"`, `"aGVsbG8-"`, `"aGVsbG8*"`, `"aGVsbG8,"`, `"aGVsbG8\u0000"`, `"aGVsb\\8="`, `"aGVsb\"8="`, // other alphabets
-		`"aGVsbé8="`, `"aGVsb\u00e98="`, `"aGVsbG8=\ud83d\ude00"`,
+		`"aGVsbé8="`, `"aGVsb\u00e98="`, `"\u0161GVsbG8="`, `"aGVsbG8=\ud83d\ude00"`,
 	} {
 		if strings.HasSuffix(value, `"=`) {
 			add(envelope.CodeInvalidJSON, "", "text behind the string", body(value))
