@@ -205,7 +205,7 @@ func (f *failures) Publish(topic string, msgs ...*message.Message) error {
 	return err
 }
 
-// topicName is a topic of the test's own.
+// topicName is a topic of the test's own, and of this run of it.
 func topicName(t testing.TB, suffix string) string {
-	return strings.NewReplacer("/", "-", " ", "-").Replace(t.Name()) + "." + suffix
+	return strings.NewReplacer("/", "-", " ", "-").Replace(t.Name()) + "." + envelope.NewID() + "." + suffix
 }

@@ -109,7 +109,13 @@ func consumer(ctx context.Context, t testing.TB, b Broker, topic string, handler
 		t.Fatal(err)
 	}
 	router.AddMiddleware(middlewares...)
-	router.AddConsumerHandler("flow", topic, b.NewSubscriber(t, "rolling"), handler)
+	sub := b.NewSubscriber(t, "rolling")
+	if init, ok := sub.(message.SubscribeInitializer); ok { // the topic has the partitions that were asked for
+		if err := init.SubscribeInitialize(topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	router.AddConsumerHandler("flow", topic, sub, handler)
 	done := make(chan error, 1)
 	go func() { done <- router.Run(context.WithoutCancel(ctx)) }()
 	select {
@@ -166,6 +172,9 @@ func Rollover(t *testing.T, stock, ours Broker, opened *Opened, peer Peer) {
 		publish(old, "stock", i)
 	}
 	for i := n; l.handledBy("new") == 0; i++ { // until the new one has its share
+		if ctx.Err() != nil {
+			t.Fatal("the new consumer was given nothing: ", ctx.Err())
+		}
 		publish(old, "stock", i)
 	}
 	l.until(ctx, t, "both versions", func(handled int, _ map[string]int) bool { return handled == len(sent) })
