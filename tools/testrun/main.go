@@ -1,6 +1,7 @@
 // Command testrun runs steps one after the other, counts the tests in them, and ends with
-// the time of each step and one line: "N passed, N failed", with ", N skipped" when some
-// were. It exits with 1 when anything failed, was skipped without leave, or ran no test.
+// the times of slow tests and of each step, and one line: "N passed, N failed", with
+// ", N skipped" when some were. It exits with 1 when anything failed, was skipped without
+// leave, or ran no test.
 //
 //	testrun [-skips FILE] 'NAME: STEP'...
 //
@@ -19,6 +20,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -26,6 +28,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -160,6 +163,10 @@ func report(out io.Writer, steps []*step, allowed *skips, skipsFile string, took
 		}
 	}
 	fmt.Fprintln(out, "== times")
+	slices.SortFunc(all.slow, func(a, b slowTest) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, t := range all.slow {
+		fmt.Fprintf(out, "%-24s %7.1f s\n", t.name, t.seconds)
+	}
 	for _, s := range steps {
 		fmt.Fprintf(out, "%-24s %7.1f s\n", s.name, s.took.Seconds())
 	}

@@ -22,10 +22,20 @@ func (t test) String() string {
 // results are the tests of some go test runs.
 type results struct {
 	passed, failed, skipped []test
-	packages                []string // that ran to their end
+	slow                    []slowTest // that took long, subtests included in theirs
+	packages                []string   // that ran to their end
 }
 
+// A slowTest is a test that took at least slowSeconds.
+type slowTest struct {
+	test
+	seconds float64
+}
+
+const slowSeconds = 20
+
 func (r *results) add(o *results) {
+	r.slow = append(r.slow, o.slow...)
 	r.passed = append(r.passed, o.passed...)
 	r.failed = append(r.failed, o.failed...)
 	r.skipped = append(r.skipped, o.skipped...)
@@ -101,6 +111,9 @@ func (r *results) event(packages map[string]*progress, e event, out io.Writer) {
 			r.packageEnd(t, e, p, out)
 			delete(packages, e.Package)
 			return
+		}
+		if e.Elapsed >= slowSeconds && !strings.Contains(e.Test, "/") {
+			r.slow = append(r.slow, slowTest{t, e.Elapsed})
 		}
 		switch e.Action {
 		case "pass":
