@@ -217,9 +217,17 @@ func (e *entries) message(from *message.Message, payload []byte) *message.Messag
 			msg.Metadata[name] = value
 		}
 	}
+	if reason := msg.Metadata[metadataReason]; !utf8.ValidString(reason) {
+		msg.Metadata[metadataReason] = strings.ToValidUTF8(reason, "\uFFFD")
+	}
 	e.write(msg.Metadata)
 	return msg
 }
+
+// metadataReason is where Watermill's PoisonQueue writes the text of the error that a handler
+// failed with. An error may quote bytes, and a message that fails must find its way into
+// the poison topic all the same: of all metadata this one is repaired instead of refused.
+const metadataReason = "reason_poisoned"
 
 // check returns the error of the first entry that cannot be sealed. The claim is checked by
 // heldClaim.

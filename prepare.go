@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 )
@@ -36,7 +37,8 @@ type Defaults struct {
 // The result prepares to itself, without another digest, and is what [Seal], [SealedSize],
 // [DeliveryIDOf], [LaneKeyOf] and [PublishID] take. Unless it is malformed, it has its UUID as
 // MetadataID, [MetadataReceivedAt] and [MetadataIdempotencyKey]; a tracestate in it is not
-// too long.
+// too long; and in the reason of Watermill's PoisonQueue (reason_poisoned), the text of some
+// error, U+FFFD is in the place of bytes that are not UTF-8.
 //
 // Prepare makes at most two changes to msg, so that a retry has the same id: a minted UUID
 // where it had none, and empty Metadata where they were nil. Where there is neither to do,
@@ -62,6 +64,9 @@ func Prepare(msg *message.Message, d Defaults) (*message.Message, error) {
 	case held && (len(payload) > 0 || e.at[entryRedeemed] != ""):
 		e.at[entryRedeemed], e.at[entrySize], payload, changed = "", strconv.Itoa(len(payload)), nil, true
 	case hadClaim && !held:
+		changed = true
+	}
+	if e.others > 0 && !utf8.ValidString(msg.Metadata[metadataReason]) {
 		changed = true
 	}
 	if !changed {

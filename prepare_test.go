@@ -105,6 +105,16 @@ var prepareTests = []prepareTest{
 		same: true, wantUUID: hookID, want: receivedHook, wantPayload: "hello",
 	},
 	{
+		why:  "the text of an error that quotes bytes is no reason that a hook cannot be poisoned",
+		uuid: hookID, metadata: with(receivedHook, md{"reason_poisoned": "cannot parse \xff\xfe"}), payload: "hello",
+		wantUUID: hookID, want: with(receivedHook, md{"reason_poisoned": "cannot parse \uFFFD"}), wantPayload: "hello",
+	},
+	{
+		why:  "a reason that is text stays as it is",
+		uuid: hookID, metadata: with(receivedHook, md{"reason_poisoned": "no such größe"}), payload: "hello",
+		same: true, wantUUID: hookID, want: with(receivedHook, md{"reason_poisoned": "no such größe"}), wantPayload: "hello",
+	},
+	{
 		why:  "a hook with another payload is the same hook; size and digest are computed on sealing",
 		uuid: hookID, metadata: receivedHook, payload: "enriched",
 		same: true, wantUUID: hookID, want: receivedHook, wantPayload: "enriched",

@@ -23,8 +23,8 @@ func Broken(number string) []byte {
 	return []byte(`{"v":1,"id":"broken-` + number + `","source_id":"s`)
 }
 
-// errOwn is the failure of a flow's handler.
-var errOwn = errors.New("the handler's own failure")
+// errOwn is the failure of a flow's handler, which quotes a byte of the body.
+var errOwn = errors.New("the handler's own failure on \xff")
 
 // ownRetries is how often Retry calls a failing handler again.
 const ownRetries = 2
@@ -136,7 +136,7 @@ func DeadLetters(t *testing.T, b Broker, peer Peer) {
 	if e.ID != fails.UUID || string(e.Body) != "fails" {
 		t.Errorf("got the poisoned hook %s with body %q, want %s", e.ID, e.Body, fails.UUID)
 	}
-	if reason, _ := got[1].Header(wmmw.ReasonForPoisonedKey); !strings.Contains(reason, errOwn.Error()) {
+	if reason, _ := got[1].Header(wmmw.ReasonForPoisonedKey); !strings.Contains(reason, strings.ToValidUTF8(errOwn.Error(), "\uFFFD")) {
 		t.Errorf("the reason is %q, want the handler's", reason)
 	}
 	if !bytes.Equal(got[2].Body, Broken("2")) {
