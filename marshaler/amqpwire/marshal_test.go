@@ -196,7 +196,7 @@ func TestProperties(t *testing.T) {
 		messageID          string
 	}{
 		{"seconds, rounded down", "m", "1737500000999", time.Unix(1737500000, 0), "m"},
-		{"a hook from before 1970", "m", "-1", time.Unix(0, 0), "m"},
+		{"a hook from a day before 1970", "m", "-86400000", time.Unix(0, 0), "m"},
 		{"a hook a year ahead", "m", strconv.FormatInt(year.UnixMilli(), 10), time.Unix(year.Unix(), 0), "m"},
 		{"an id of 255 bytes", strings.Repeat("i", 255), "0", time.Unix(0, 0), strings.Repeat("i", 255)},
 		{"the property has no room for one of 256", strings.Repeat("i", 256), "0", time.Unix(0, 0), ""},
