@@ -154,7 +154,13 @@ func (e Envelope) LogValue() slog.Value {
 	for _, a := range list {
 		switch a.name {
 		case "received_at":
-			attrs = append(attrs, slog.Time(a.name, e.ReceivedAt.UTC().Truncate(time.Millisecond)))
+			at := e.ReceivedAt.UTC().Truncate(time.Millisecond)
+			if y := at.Year(); y < 0 || y > 9999 {
+				// What slog.JSONHandler writes of such a time is no JSON.
+				attrs = append(attrs, slog.String(a.name, a.text))
+			} else {
+				attrs = append(attrs, slog.Time(a.name, at))
+			}
 		case "size":
 			attrs = append(attrs, slog.Int64(a.name, e.Size))
 		case "verification_flagged":

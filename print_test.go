@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -136,6 +137,29 @@ func TestLogValue(t *testing.T) {
 	}
 	if len(line.Hook) != 22 {
 		t.Errorf("%d attributes: %v", len(line.Hook), line.Hook)
+	}
+}
+
+// A producer can write any time of 64 bits.
+func TestLogValueOfAnyTime(t *testing.T) {
+	for ms, want := range map[int64]string{
+		-62167219200001: "-0001-12-31T23:59:59.999Z",
+		-62167219200000: "0000-01-01T00:00:00Z",
+		253402300799999: "9999-12-31T23:59:59.999Z",
+		253402300800000: "10000-01-01T00:00:00.000Z",
+		math.MaxInt64:   "292278994-08-17T07:12:55.807Z",
+		math.MinInt64:   "-292275055-05-16T16:47:04.192Z",
+	} {
+		var out bytes.Buffer
+		slog.New(slog.NewJSONHandler(&out, nil)).Info("m", "hook", envelope.Envelope{ReceivedAt: time.UnixMilli(ms)})
+		var line struct {
+			Hook struct {
+				ReceivedAt string `json:"received_at"`
+			}
+		}
+		if err := json.Unmarshal(out.Bytes(), &line); err != nil || line.Hook.ReceivedAt != want {
+			t.Errorf("%d is logged as %q, error %v, want %q", ms, line.Hook.ReceivedAt, err, want)
+		}
 	}
 }
 
