@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 )
 
@@ -27,7 +28,8 @@ const (
 )
 
 // An Error says why a message could not be read or written. It is permanent. The text of
-// Error() is for people and may change; match on Code and Field.
+// Error() is for people and may change, and shows at most 128 characters of Field; match on
+// Code and Field.
 type Error struct {
 	Code  Code
 	Field string // the wire or metadata name at fault, where there is one
@@ -37,7 +39,8 @@ type Error struct {
 func (e *Error) Error() string {
 	s := "envelope: " + string(e.Code)
 	if e.Field != "" {
-		s += " " + strconv.Quote(e.Field)
+		// A field may be the name of somebody's metadata, and the text may become metadata.
+		s += " " + fmt.Sprintf("%.128q", e.Field)
 	}
 	if e.Err != nil {
 		s += ": " + e.Err.Error()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/watermill-envelope/envelope"
@@ -81,6 +82,10 @@ func TestErrors(t *testing.T) {
 	}{
 		{"a code alone", &envelope.Error{Code: envelope.CodeNotAnObject}, "envelope: not_an_object", envelope.ErrMalformed},
 		{"a field", &envelope.Error{Code: envelope.CodeInvalidField, Field: "a\n"}, `envelope: invalid_field "a\n"`, envelope.ErrMalformed},
+		{
+			"a field of any length", &envelope.Error{Code: envelope.CodeInvalidField, Field: strings.Repeat("é", 1e6)},
+			`envelope: invalid_field "` + strings.Repeat("é", 128) + `"`, envelope.ErrMalformed,
+		},
 		{
 			"a cause", &envelope.Error{Code: envelope.CodeInvalidField, Field: "id", Err: io.EOF}, `envelope: invalid_field "id": EOF`, io.EOF,
 		},
