@@ -194,13 +194,9 @@ func (rc *Receiver) publish(ctx context.Context, topic string, msg *message.Mess
 	done := make(chan error, 1)
 	go func() {
 		defer cancel()
-		defer release()
-		defer func() {
-			if v := recover(); v != nil {
-				done <- panicked(v)
-			}
-		}()
-		done <- rc.config.Publisher.Publish(topic, msg)
+		err := rc.store(topic, msg)
+		release() // before the answer: the client's next request may count on it
+		done <- err
 	}()
 	var err error
 	select {
@@ -216,6 +212,16 @@ func (rc *Receiver) publish(ctx context.Context, topic string, msg *message.Mess
 		return err
 	}
 	return &Error{Code: CodePublishFailed, Err: err}
+}
+
+// store is Publish, with a panic as an error.
+func (rc *Receiver) store(topic string, msg *message.Message) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked(v)
+		}
+	}()
+	return rc.config.Publisher.Publish(topic, msg)
 }
 
 // A panicError is a panic in code that was called. Its text has the type of the value and

@@ -43,11 +43,18 @@ func TestReceiverBoundsWhatIsInFlight(t *testing.T) {
 			tt.change(&c)
 			srv := serve(t, c)
 			body := strings.Repeat("x", 900)
-			statuses := make(chan int)
-			publish := func() { statuses <- post(srv.Client(), srv.URL, body).status }
+			defer close(leave)
+			statuses := make(chan int, 4)
+			publish := func() {
+				go func() { statuses <- post(srv.Client(), srv.URL, body).status }()
+				select {
+				case <-entered:
+				case status := <-statuses:
+					t.Fatalf("answered %d, want it published", status)
+				}
+			}
 			for range 2 {
-				go publish()
-				<-entered
+				publish()
 			}
 			for range 3 {
 				got := send(t, srv, http.MethodPost, "/", body, nil)
@@ -62,8 +69,7 @@ func TestReceiverBoundsWhatIsInFlight(t *testing.T) {
 			}
 			// What the three took, and the two, has been given back.
 			for range 2 {
-				go publish()
-				<-entered
+				publish()
 			}
 			leave <- nil
 			leave <- nil

@@ -279,7 +279,7 @@ func TestReceiver(t *testing.T) {
 			if tt.logged == "" && lines != 0 || tt.logged != "" && lines != 1 || !strings.Contains(logged.String(), tt.logged) {
 				t.Errorf("logged %q, want one line with %q", &logged, tt.logged)
 			}
-			for _, secret := range []string{"s3cret", "Hello", gitHubSum, gitHubSecret, slackSum, "3eZbrw1aB", "caf"} {
+			for _, secret := range []string{"s3cret", "Hello", gitHubSum, gitHubSecret, slackSum, "3eZbrw1aB", "café"} {
 				if strings.Contains(logged.String(), secret) {
 					t.Errorf("logged %q, which shows %q", &logged, secret)
 				}
