@@ -74,7 +74,6 @@ func (w *Wire) read(prepared *message.Message) list {
 	if !envelope.ValidTraceparent(l.traceparent) {
 		l.traceparent, l.tracestate = "", ""
 	}
-	l.tracestate = envelope.TruncateTracestate(l.tracestate)
 	return l
 }
 
