@@ -112,18 +112,14 @@ func FuzzFromRequest(f *testing.F) {
 		f.Add([]byte(tt.raw), uint8(0), uint16(4))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, bits uint8, most uint16) {
-		parse := func() *http.Request {
-			r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
-			if err != nil {
-				t.Skip("no request")
-			}
-			return r
+		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
+		if err != nil {
+			return
 		}
 		o := fuzzOptions(bits, most)
-		r := parse()
 		body, bodyErr := io.ReadAll(r.Body)
 		want, ok := naively(r.Header, body, bodyErr, o)
-		got, err := webhook.FromRequest(parse(), o)
+		got, err := webhook.FromRequest(parse(t, string(raw)), o)
 		if (err == nil) != ok {
 			t.Fatalf("error %v, want an envelope: %v", err, ok)
 		}
