@@ -269,6 +269,9 @@ func parseDecimal(s string) (n int64, ok bool) {
 // names are never written from user metadata, nor taken from a native attribute of a
 // well-formed message. All other names are the user's and survive every transport.
 func IsReserved(name string) bool {
+	if strings.HasPrefix(name, "ankusa_") { // as nearly all are written
+		return true
+	}
 	switch name {
 	case "_watermill_message_uuid", "_watermill_amqp_redelivered", "_watermill_message_google_message_id", "publishTime":
 		return true

@@ -65,6 +65,10 @@ func (w *Wire) read(prepared *message.Message) list {
 			l.traceparent = value
 		case envelope.MetadataTracestate:
 			l.tracestate = value
+		case envelope.MetadataID, envelope.MetadataReceivedAt, envelope.MetadataContentType,
+			envelope.MetadataVerification, envelope.MetadataInstance, envelope.MetadataRegion,
+			envelope.MetadataSize, envelope.MetadataSHA256, envelope.MetadataHeaders:
+			// The JSON alone says so. The default case would find out too, but more slowly.
 		default:
 			if !envelope.IsReserved(name) && w.native(name, value) {
 				l.add(name, value)
