@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 )
@@ -21,13 +20,12 @@ func digest(contents ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// run runs a program in dir, with variables added to the environment, and returns its
-// output. The end of its standard error is in the error.
-func run(ctx context.Context, dir string, variables []string, name string, args ...string) ([]byte, error) {
+// run runs a program in dir and returns its output. The end of its standard error is in the
+// error.
+func run(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
-	cmd.Env = append(os.Environ(), variables...)
 	if err := cmd.Run(); err != nil {
 		text := strings.TrimSpace(errs.String())
 		if len(text) > 2000 {

@@ -83,7 +83,7 @@ func InstallGitHubBodies(ctx context.Context) (string, error) {
 			return err
 		}
 		defer os.RemoveAll(work)
-		if _, err := run(ctx, work, nil, "npm", "pack", "--silent", githubPackage+"@"+githubVersion); err != nil {
+		if _, err := run(ctx, work, "npm", "pack", "--silent", githubPackage+"@"+githubVersion); err != nil {
 			return err
 		}
 		archives, err := filepath.Glob(filepath.Join(work, "*.tgz"))
