@@ -38,9 +38,14 @@ need mvn maven
 need python311 python3 python3-venv
 need npm nodejs npm
 need cc gcc libc6-dev
+need cmake cmake # a crate of the Rust peers builds C
+need debootstrap debootstrap
 
 if ! cargo188; then
 	missing+=("cargo 1.88 or newer, for the peer written in Rust (found: $(cargo --version 2>/dev/null || echo none)); install it with rustup")
+fi
+if [ "$(id -u)" != 0 ]; then
+	missing+=("root, to run RabbitMQ 4 inside the Debian release that has it")
 fi
 if [ ${#packages[@]} -gt 0 ] && ! have apt-get; then
 	missing+=("a system with apt-get, or these packages' programs: ${packages[*]}")
@@ -84,5 +89,7 @@ java17 || missing+=("Java 17 or newer, although default-jre-headless is installe
 have mvn || missing+=("mvn, although maven is installed")
 python311 || missing+=("Python 3.11 or newer with venv, although python3-venv is installed")
 have npm || missing+=("npm, although it is installed")
+have cmake || missing+=("cmake, although it is installed")
+have debootstrap || missing+=("debootstrap, although it is installed")
 have cc || missing+=("a C compiler, although gcc is installed")
 [ ${#missing[@]} -eq 0 ] || finish

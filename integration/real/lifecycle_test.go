@@ -3,6 +3,7 @@ package real
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,13 +78,20 @@ func TestKafkaSurvives(t *testing.T) {
 	lives(t, server, put, get)
 }
 
-func TestRabbitMQSurvives(t *testing.T) {
+func TestRabbitMQSurvives(t *testing.T) { rabbitMQSurvives(t, servers.StartRabbitMQ, "3.") }
+
+func TestRabbitMQ4Survives(t *testing.T) { rabbitMQSurvives(t, servers.StartRabbitMQ4, "4.") }
+
+func rabbitMQSurvives(t *testing.T, start func(context.Context, servers.RabbitMQOptions) (*servers.RabbitMQ, error), version string) {
 	t.Parallel()
-	server, err := servers.StartRabbitMQ(t.Context(), servers.RabbitMQOptions{})
+	server, err := start(t.Context(), servers.RabbitMQOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	servers.CloseAfter(t, server)
+	if v, err := server.Ctl(t.Context(), "version"); err != nil || !strings.HasPrefix(v, version) {
+		t.Fatalf("version %q, %v; want %sx", v, err, version)
+	}
 	declare := func() *amqp091.Channel {
 		channel := suite.AMQPChannel(t, server.URL())
 		if _, err := channel.QueueDeclare("q", true, false, false, false, nil); err != nil {

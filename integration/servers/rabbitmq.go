@@ -27,9 +27,17 @@ type RabbitMQ struct {
 	*Process
 	addr string
 	node string
-	bin  string // the folder of the command line tools
+	home rabbitHome
 	env  []string
 	epmd *Process
+}
+
+// A rabbitHome is an installed RabbitMQ.
+type rabbitHome struct {
+	bin string // the folder of server and tools
+	// command runs one of its programs, which finds the node's folder dir at seen(dir).
+	command func(ctx context.Context, dir, name string, args ...string) *exec.Cmd
+	seen    func(dir string) string
 }
 
 // Addr is the node's host:port.
@@ -41,7 +49,7 @@ func (r *RabbitMQ) URL() string { return "amqp://guest:guest@" + r.addr + "/" }
 // Ctl runs rabbitmqctl on the node and returns its output. Each call starts an Erlang
 // virtual machine, which takes about a second.
 func (r *RabbitMQ) Ctl(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(r.bin, "rabbitmqctl"), append([]string{"-q", "-n", r.node}, args...)...)
+	cmd := r.home.command(ctx, r.dir, filepath.Join(r.home.bin, "rabbitmqctl"), append([]string{"-q", "-n", r.node}, args...)...)
 	cmd.Dir, cmd.Env = r.dir, r.env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -61,6 +69,16 @@ func StartRabbitMQ(ctx context.Context, o RabbitMQOptions) (*RabbitMQ, error) {
 	if err != nil {
 		return nil, fmt.Errorf("servers: RabbitMQ is missing, which make integration installs: %w", err)
 	}
+	return startRabbitMQ(ctx, rabbitHome{
+		bin: filepath.Dir(server),
+		command: func(ctx context.Context, _, name string, args ...string) *exec.Cmd {
+			return exec.CommandContext(ctx, name, args...)
+		},
+		seen: func(dir string) string { return dir },
+	}, o)
+}
+
+func startRabbitMQ(ctx context.Context, home rabbitHome, o RabbitMQOptions) (*RabbitMQ, error) {
 	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
@@ -69,14 +87,14 @@ func StartRabbitMQ(ctx context.Context, o RabbitMQOptions) (*RabbitMQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := newRabbitMQ(ctx, dir, server, [3]int(ports), o)
+	r, err := newRabbitMQ(ctx, dir, home, [3]int(ports), o)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return r, nil
 }
 
-func newRabbitMQ(ctx context.Context, dir, server string, ports [3]int, o RabbitMQOptions) (*RabbitMQ, error) {
+func newRabbitMQ(ctx context.Context, dir string, home rabbitHome, ports [3]int, o RabbitMQOptions) (*RabbitMQ, error) {
 	amqp, dist, names := ports[0], ports[1], ports[2]
 	for _, sub := range []string{"mnesia", "log", "home"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
@@ -102,8 +120,8 @@ func newRabbitMQ(ctx context.Context, dir, server string, ports [3]int, o Rabbit
 	r := &RabbitMQ{
 		addr: loopback(amqp),
 		node: "envelope" + strconv.Itoa(amqp) + "@localhost",
-		bin:  filepath.Dir(server),
-		env:  rabbitEnv(dir, amqp, dist, names),
+		home: home,
+		env:  rabbitEnv(home.seen(dir), amqp, dist, names),
 	}
 	r.env = append(r.env, "RABBITMQ_NODENAME="+r.node)
 
@@ -112,7 +130,7 @@ func newRabbitMQ(ctx context.Context, dir, server string, ports [3]int, o Rabbit
 		return exec.Command("epmd", "-d", "-address", "127.0.0.1", "-port", strconv.Itoa(names))
 	})
 	r.Process = newProcess("rabbitmq", dir, "Server startup complete", func() *exec.Cmd {
-		cmd := exec.Command(server)
+		cmd := home.command(context.Background(), dir, filepath.Join(home.bin, "rabbitmq-server"))
 		cmd.Dir, cmd.Env = dir, r.env
 		return cmd
 	})
