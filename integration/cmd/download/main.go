@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/watermill-envelope/envelope/integration/hexeract"
 	"github.com/watermill-envelope/envelope/integration/peers"
 	"github.com/watermill-envelope/envelope/integration/servers"
 )
@@ -26,8 +27,10 @@ func main() {
 	defer stop()
 	if !all(ctx, []download{
 		{"Apache Kafka " + servers.KafkaVersion, servers.InstallKafka},
+		{"RabbitMQ 4", servers.InstallRabbitMQ4},
 		{"the SDK for " + string(peers.Python050), peers.InstallPython},
 		{"the SDK for " + string(peers.Rust060), peers.InstallRust},
+		{"Hexeract " + hexeract.Version, hexeract.Install},
 		{"bodies of GitHub's webhooks", peers.InstallGitHubBodies},
 	}) {
 		stop()
