@@ -14,9 +14,9 @@ import (
 // # Callers
 //
 // Any number of goroutines call any methods at the same time. Keys are those that [Ref.Key]
-// makes: at most 119 characters of A-Z a-z 0-9 _ - = and /, never empty. A Store that could be
-// led elsewhere by another key, one with ".." in a file name for example, refuses what
-// [ParseKey] refuses, with its error, before it touches anything.
+// makes: at most 119 characters of A-Z a-z 0-9 _ - = and /, never empty. A Store refuses what
+// [ParseKey] refuses, before it touches anything: in many of them another key, one with ".."
+// for example, would lead elsewhere.
 //
 // # Put
 //
@@ -67,7 +67,7 @@ import (
 //   - CodeNotFound: Get of a key that is not there.
 //   - CodeExists: Put of a key that is there.
 //   - CodeForbidden: the store knows us not, or refuses us (HTTP 401 and 403, EACCES).
-//   - CodeInvalidRef: a key that [ParseKey] refuses, where the Store cares.
+//   - CodeInvalidRef: a key that [ParseKey] refuses.
 //   - CodeUnavailable: everything else, time-outs, throttling and a missing bucket included.
 //     It is always worth another try later.
 //
