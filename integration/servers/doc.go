@@ -1,5 +1,6 @@
-// Package servers runs the brokers that the integration tests need: real ones as child
-// processes ([StartKafka], [StartRabbitMQ]) and embedded ones ([StartKfake]).
+// Package servers runs the brokers and object stores that the integration tests need: real
+// ones as child processes ([StartKafka], [StartRabbitMQ], [StartVersitygw]) and embedded ones
+// ([StartKfake], [StartGofakes3]).
 //
 // Every server listens on free ports of 127.0.0.1, keeps everything it writes in one
 // temporary folder, and can be stopped, killed, paused and started again on the same port

@@ -28,6 +28,7 @@ func main() {
 	if !all(ctx, []download{
 		{"Apache Kafka " + servers.KafkaVersion, servers.InstallKafka},
 		{"RabbitMQ 4", servers.InstallRabbitMQ4},
+		{"the S3 server versitygw " + servers.VersitygwVersion, servers.InstallVersitygw},
 		{"the SDK for " + string(peers.Python050), peers.InstallPython},
 		{"the SDK for " + string(peers.Rust060), peers.InstallRust},
 		{"Hexeract " + hexeract.Version, hexeract.Install},
