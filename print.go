@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/watermill-envelope/envelope/internal/mask"
 )
 
 // Printing shows what identifies a hook and never what it holds: the body is "<N bytes>",
@@ -17,38 +19,33 @@ import (
 // dump values by reflection. [Envelope.MarshalJSON] is the wire form and contains the body, and
 // is what slog.JSONHandler writes of a slice, a map or a struct that has an Envelope in it.
 
-// An attribute is one field as it is printed.
-type attribute struct {
-	name, field, text string
-	bare              bool // not quoted
-}
-
 // attributes are the fields that are set, in the order of the wire form.
-func (e *Envelope) attributes() []attribute {
-	a := make([]attribute, 0, 22)
+func (e *Envelope) attributes() []mask.Attribute {
+	a := make([]mask.Attribute, 0, 22)
 	add := func(name, field, text string) {
 		if text != "" {
-			a = append(a, attribute{name: name, field: field, text: text})
+			a = append(a, mask.Attribute{Name: name, Field: field, Text: text})
 		}
 	}
-	masked := func(name, field string, n int, what string) {
-		a = append(a, attribute{name, field, "<" + strconv.Itoa(n) + " " + what + ">", true})
+	masked := func(name, field string, n int, what string) { a = append(a, mask.Count(name, field, n, what)) }
+	bare := func(name, field, text string) {
+		a = append(a, mask.Attribute{Name: name, Field: field, Text: text, Bare: true})
 	}
-	a = append(a, attribute{name: "id", field: "ID", text: e.ID}, attribute{name: "source_id", field: "SourceID", text: e.SourceID})
+	a = append(a, mask.Attribute{Name: "id", Field: "ID", Text: e.ID}, mask.Attribute{Name: "source_id", Field: "SourceID", Text: e.SourceID})
 	add("tenant_id", "TenantID", e.TenantID)
 	if !e.ReceivedAt.IsZero() {
 		add("received_at", "ReceivedAt", e.ReceivedAt.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	}
 	add("content_type", "ContentType", e.ContentType)
 	if e.Size != 0 {
-		a = append(a, attribute{"size", "Size", strconv.FormatInt(e.Size, 10), true})
+		bare("size", "Size", strconv.FormatInt(e.Size, 10))
 	}
 	add("dedupe_key", "DedupeKey", e.DedupeKey)
 	add("replay_id", "ReplayID", e.ReplayID)
 	add("idempotency_key", "IdempotencyKey", e.IdempotencyKey)
 	add("verification", "Verification.Status", string(e.Verification.Status))
 	if e.Verification.Flagged {
-		a = append(a, attribute{"verification_flagged", "Verification.Flagged", "true", true})
+		bare("verification_flagged", "Verification.Flagged", "true")
 	}
 	masked("headers", "Headers", len(e.Headers), "headers")
 	add("traceparent", "Traceparent", e.Traceparent)
@@ -83,68 +80,14 @@ func MaskClaim(ref string) string {
 
 // String describes e in one line, with the body as "<N bytes>" and the provider's headers
 // as "<N headers>". The text is for people and may change.
-func (e Envelope) String() string {
-	var b strings.Builder
-	b.WriteString("envelope")
-	for _, a := range e.attributes() {
-		b.WriteByte(' ')
-		b.WriteString(a.name)
-		b.WriteByte('=')
-		if a.bare {
-			b.WriteString(a.text)
-		} else {
-			b.WriteString(quoteIfNeeded(a.text))
-		}
-	}
-	return b.String()
-}
-
-// quoteIfNeeded quotes what would not be one word of a line.
-func quoteIfNeeded(s string) string {
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '=' || c == '\\' {
-			return strconv.Quote(s)
-		}
-	}
-	if s == "" {
-		return `""`
-	}
-	return s
-}
+func (e Envelope) String() string { return mask.Line("envelope", e.attributes()) }
 
 // GoString is String in the manner of %#v.
-func (e Envelope) GoString() string {
-	var b strings.Builder
-	b.WriteString("envelope.Envelope{")
-	for i, a := range e.attributes() {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(a.field)
-		b.WriteByte(':')
-		if a.bare {
-			b.WriteString(a.text)
-		} else {
-			b.WriteString(strconv.Quote(a.text))
-		}
-	}
-	b.WriteByte('}')
-	return b.String()
-}
+func (e Envelope) GoString() string { return mask.GoLine("envelope.Envelope", e.attributes()) }
 
 // Format prints GoString for %#v, String in quotes for %q, and String for every other verb.
 // Width and flags other than '#' apply to that text.
-func (e Envelope) Format(s fmt.State, verb rune) {
-	switch {
-	case verb == 'v' && s.Flag('#'):
-		_, _ = fmt.Fprint(s, e.GoString())
-	case verb == 'q':
-		_, _ = fmt.Fprintf(s, fmt.FormatString(s, 'q'), e.String())
-	default:
-		format := fmt.FormatString(s, 's')
-		_, _ = fmt.Fprintf(s, format, e.String())
-	}
-}
+func (e Envelope) Format(s fmt.State, verb rune) { mask.Format(s, verb, e.String, e.GoString) }
 
 // LogValue is a group of the fields that are set, named as on the wire, with the body as
 // "<N bytes>" and the provider's headers as "<N headers>".
@@ -152,21 +95,21 @@ func (e Envelope) LogValue() slog.Value {
 	list := e.attributes()
 	attrs := make([]slog.Attr, 0, len(list))
 	for _, a := range list {
-		switch a.name {
+		switch a.Name {
 		case "received_at":
 			at := e.ReceivedAt.UTC().Truncate(time.Millisecond)
 			if y := at.Year(); y < 0 || y > 9999 {
 				// What slog.JSONHandler writes of such a time is no JSON.
-				attrs = append(attrs, slog.String(a.name, a.text))
+				attrs = append(attrs, slog.String(a.Name, a.Text))
 			} else {
-				attrs = append(attrs, slog.Time(a.name, at))
+				attrs = append(attrs, slog.Time(a.Name, at))
 			}
 		case "size":
-			attrs = append(attrs, slog.Int64(a.name, e.Size))
+			attrs = append(attrs, slog.Int64(a.Name, e.Size))
 		case "verification_flagged":
-			attrs = append(attrs, slog.Bool(a.name, true))
+			attrs = append(attrs, slog.Bool(a.Name, true))
 		default:
-			attrs = append(attrs, slog.String(a.name, a.text))
+			attrs = append(attrs, slog.String(a.Name, a.Text))
 		}
 	}
 	return slog.GroupValue(attrs...)

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+
+	"github.com/watermill-envelope/envelope/internal/jsonscan"
 )
 
 // The causes in an [Error]. They say what is wrong, never what was sent.
@@ -28,7 +30,7 @@ func (p *parser) check(dst, data []byte, trust bool) ([]byte, error) {
 	if end < 0 {
 		return nil, &Error{Code: CodeInvalidJSON, Err: fmt.Errorf("at byte %d of %d", ^end, len(data))}
 	}
-	if p.text[skipSpace(p.text, 0)] != '{' {
+	if p.text[jsonscan.SkipSpace(p.text, 0)] != '{' {
 		return nil, &Error{Code: CodeNotAnObject}
 	}
 	version, ok := p.integer(memberV)

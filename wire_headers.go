@@ -3,6 +3,8 @@ package envelope
 import (
 	"slices"
 	"strings"
+
+	"github.com/watermill-envelope/envelope/internal/jsonscan"
 )
 
 // appendHeaders appends the headers as a JSON object, by the rules for headers that we
@@ -72,15 +74,15 @@ func anyUpper(s string) bool {
 	}
 	var found uint64
 	for i := 0; i <= len(s)-8; i += 8 {
-		found |= uppers(load64(s, i))
+		found |= uppers(jsonscan.Load64(s, i))
 	}
-	return found|uppers(load64(s, len(s)-8)) != 0
+	return found|uppers(jsonscan.Load64(s, len(s)-8)) != 0
 }
 
 // uppers returns a number that has the high bit of each byte of x that is A to Z.
 func uppers(x uint64) uint64 {
-	low := x &^ highs
-	return (low + (0x80-'A')*ones) &^ (low + (0x80-'Z'-1)*ones) &^ x & highs
+	low := x &^ jsonscan.Highs
+	return (low + (0x80-'A')*jsonscan.Ones) &^ (low + (0x80-'Z'-1)*jsonscan.Ones) &^ x & jsonscan.Highs
 }
 
 // A nameSet finds repeated names among up to indexFrom headers, by hashes that are compared
@@ -112,7 +114,7 @@ func hashName(s string) uint64 {
 	const k = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 	var first, last uint64
 	if n := len(s); n >= 8 {
-		first, last = load64(s, 0), load64(s, n-8)
+		first, last = jsonscan.Load64(s, 0), jsonscan.Load64(s, n-8)
 	} else {
 		for i := range n {
 			first = first<<8 | uint64(s[i])

@@ -1,6 +1,10 @@
 package envelope
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/watermill-envelope/envelope/internal/jsonscan"
+)
 
 // An object is what is known of an object that was walked over and should be of strings.
 type object struct {
@@ -24,7 +28,7 @@ func (p pair) valueIn(s string) rawString {
 // scanStrings walks over the object that starts at s[i], a member of the message. The first
 // strings go to pairs, while there is room.
 func scanStrings(s string, i int, pairs []pair) (end int, o object) {
-	if i = skipSpace(s, i+1); i < len(s) && s[i] == '}' {
+	if i = jsonscan.SkipSpace(s, i+1); i < len(s) && s[i] == '}' {
 		return i + 1, o
 	}
 	for {
@@ -33,16 +37,16 @@ func scanStrings(s string, i int, pairs []pair) (end int, o object) {
 		}
 		var p pair
 		p.name.start = i + 1
-		if i, p.nameEscaped = scanString(s, i); i < 0 {
+		if i, p.nameEscaped = jsonscan.String(s, i); i < 0 {
 			return i, o
 		}
 		p.name.end = i - 1
-		if i = scanColon(s, i); i < 0 {
+		if i = jsonscan.Colon(s, i); i < 0 {
 			return i, o
 		}
 		if i < len(s) && s[i] == '"' {
 			p.value.start = i + 1
-			if i, p.valueEscaped = scanString(s, i); i < 0 {
+			if i, p.valueEscaped = jsonscan.String(s, i); i < 0 {
 				return i, o
 			}
 			p.value.end = i - 1
@@ -53,14 +57,14 @@ func scanStrings(s string, i int, pairs []pair) (end int, o object) {
 			o.size += p.nameIn(s).len() + p.valueIn(s).len()
 		} else {
 			o.others = true
-			if i = scanValue(s, i, 2); i < 0 {
+			if i = jsonscan.Value(s, i, 2); i < 0 {
 				return i, o
 			}
 		}
-		i = skipSpace(s, i)
+		i = jsonscan.SkipSpace(s, i)
 		switch {
 		case i < len(s) && s[i] == ',':
-			i = skipSpace(s, i+1)
+			i = jsonscan.SkipSpace(s, i+1)
 		case i < len(s) && s[i] == '}':
 			return i + 1, o
 		default:
@@ -90,28 +94,28 @@ type members struct {
 }
 
 func iterate(text string) members {
-	i := skipSpace(text, 0)
+	i := jsonscan.SkipSpace(text, 0)
 	return members{text: text, i: i + 1}
 }
 
 func (m *members) next() bool {
 	s := m.text
-	i := skipSpace(s, m.i)
+	i := jsonscan.SkipSpace(s, m.i)
 	if i < len(s) && s[i] == ',' {
-		i = skipSpace(s, i+1)
+		i = jsonscan.SkipSpace(s, i+1)
 	}
 	if i >= len(s) || s[i] != '"' {
 		return false
 	}
 	m.start = i
-	i, escaped := scanString(s, i)
+	i, escaped := jsonscan.String(s, i)
 	m.name = rawString{s[m.start+1 : i-1], escaped}
-	from := scanColon(s, i)
+	from := jsonscan.Colon(s, i)
 	if m.isString = s[from] == '"'; m.isString {
-		i, escaped = scanString(s, from)
+		i, escaped = jsonscan.String(s, from)
 		m.str = rawString{s[from+1 : i-1], escaped}
 	} else {
-		i = scanValue(s, from, 1)
+		i = jsonscan.Value(s, from, 1)
 		m.str = rawString{}
 	}
 	m.value, m.i = s[from:i], i
@@ -119,22 +123,22 @@ func (m *members) next() bool {
 }
 
 // validObject reports whether text is exactly one JSON object, well formed as a message has
-// to be: UTF-8, no half surrogate pairs, no number beyond a double, at most maxDepth levels.
-// There may be space around it.
+// to be: UTF-8, no half surrogate pairs, no number beyond a double, at most jsonscan.MaxDepth
+// levels. There may be space around it.
 func validObject(text string) bool {
-	i := skipSpace(text, 0)
-	return i < len(text) && text[i] == '{' && scanText(text) >= 0
+	i := jsonscan.SkipSpace(text, 0)
+	return i < len(text) && text[i] == '{' && jsonscan.Text(text) >= 0
 }
 
 // validStrings reports whether text is exactly one JSON object, as validObject has it, all of
 // whose values are strings: the text of headers, or of watermill_metadata.
 func validStrings(text string) bool {
-	i := skipSpace(text, 0)
+	i := jsonscan.SkipSpace(text, 0)
 	if i == len(text) || text[i] != '{' {
 		return false
 	}
 	i, o := scanStrings(text, i, nil)
-	return i >= 0 && scanEnd(text, i) >= 0 && !o.others
+	return i >= 0 && jsonscan.End(text, i) >= 0 && !o.others
 }
 
 // lastStrings reports whether the last value of each name in an object is a string.

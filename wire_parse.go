@@ -3,6 +3,8 @@ package envelope
 import (
 	"crypto/sha256"
 	"strings"
+
+	"github.com/watermill-envelope/envelope/internal/jsonscan"
 )
 
 // A parser walks over a wire form once and knows where its members are.
@@ -72,29 +74,29 @@ const maxGuess = 64<<10/3*4 + 4
 // without.
 func (p *parser) scan(trust bool) int {
 	s := p.text
-	i := skipSpace(s, 0)
+	i := jsonscan.SkipSpace(s, 0)
 	if i == len(s) || s[i] != '{' {
-		return scanText(s)
+		return jsonscan.Text(s)
 	}
-	i = skipSpace(s, i+1)
+	i = jsonscan.SkipSpace(s, i+1)
 	if i < len(s) && s[i] == '}' {
-		return scanEnd(s, i+1)
+		return jsonscan.End(s, i+1)
 	}
 	next := 0 // the member that probably comes next, as we write them
 	for {
 		start, member := i, next
 		if strings.HasPrefix(s[i:], quotedNames[member]) {
-			i = skipSpace(s, i+len(quotedNames[member]))
+			i = jsonscan.SkipSpace(s, i+len(quotedNames[member]))
 		} else {
 			if i == len(s) || s[i] != '"' {
 				return ^i
 			}
 			var escaped bool
-			if i, escaped = scanString(s, i); i < 0 {
+			if i, escaped = jsonscan.String(s, i); i < 0 {
 				return i
 			}
 			member = rawString{s[start+1 : i-1], escaped}.member()
-			if i = scanColon(s, i); i < 0 {
+			if i = jsonscan.Colon(s, i); i < 0 {
 				return i
 			}
 		}
@@ -110,7 +112,7 @@ func (p *parser) scan(trust bool) int {
 			i, p.metadata = scanStrings(s, i, nil)
 			v.end = i
 		case v.kind != '"':
-			i = scanValue(s, i, 1)
+			i = jsonscan.Value(s, i, 1)
 			v.end = i
 		case member == memberBody && trust:
 			n := strings.IndexByte(s[i+1:], '"')
@@ -122,7 +124,7 @@ func (p *parser) scan(trust bool) int {
 			v.start, v.end = i+1, i+1+n
 			i = v.end + 1
 		default:
-			i, v.escaped = scanString(s, i)
+			i, v.escaped = jsonscan.String(s, i)
 			v.start, v.end = v.start+1, i-1
 		}
 		if i < 0 {
@@ -134,12 +136,12 @@ func (p *parser) scan(trust bool) int {
 			p.members[member] = v
 			next = (member + 1) % memberCount
 		}
-		i = skipSpace(s, i)
+		i = jsonscan.SkipSpace(s, i)
 		switch {
 		case i < len(s) && s[i] == ',':
-			i = skipSpace(s, i+1)
+			i = jsonscan.SkipSpace(s, i+1)
 		case i < len(s) && s[i] == '}':
-			return scanEnd(s, i+1)
+			return jsonscan.End(s, i+1)
 		default:
 			return ^i
 		}

@@ -1,6 +1,10 @@
 package envelope
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/watermill-envelope/envelope/internal/jsonscan"
+)
 
 // refTenant returns the tenant of a claim reference, when ref is one:
 //
@@ -34,7 +38,7 @@ func refTenant(ref string) (tenant string, ok bool) {
 	}
 	if signed {
 		expiry, signature, _ := strings.Cut(rest, ":")
-		if len(expiry) == 0 || len(expiry) > 12 || expiry[0] == '0' || skipDigits(expiry, 0) != len(expiry) ||
+		if len(expiry) == 0 || len(expiry) > 12 || expiry[0] == '0' || jsonscan.SkipDigits(expiry, 0) != len(expiry) ||
 			len(signature) != 43 || !refWord(signature) {
 			return "", false
 		}

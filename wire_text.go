@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/watermill-envelope/envelope/internal/jsonscan"
 )
 
 // view returns the bytes of b as a string without a copy. It must not be used after b is
@@ -23,7 +25,7 @@ func appendString(dst []byte, s string, escapeNoncharacters bool) ([]byte, bool)
 func appendStringPart(dst []byte, s string, escapeNoncharacters bool) ([]byte, bool) {
 	const hex = "0123456789abcdef"
 	for {
-		n, ascii := plainPrefix(s)
+		n, ascii := jsonscan.PlainPrefix(s)
 		if !ascii && !utf8.ValidString(s[:n]) {
 			return dst, false
 		}
@@ -64,7 +66,7 @@ func stringLen(s string, escapeNoncharacters bool) int {
 func stringPartLen(s string, escapeNoncharacters bool) int {
 	size := 0
 	for {
-		n, ascii := plainPrefix(s)
+		n, ascii := jsonscan.PlainPrefix(s)
 		if ascii || !escapeNoncharacters {
 			size += n
 		} else {
@@ -199,11 +201,11 @@ func unescape(s string) (c rune, size int) {
 	case 't':
 		return '\t', 2
 	case 'u':
-		c = hex4(s, 2)
+		c = jsonscan.Hex4(s, 2)
 		if c < 0xd800 || 0xe000 <= c {
 			return c, 6
 		}
-		return (c-0xd800)<<10 | (hex4(s, 8) - 0xdc00) + 0x10000, 12
+		return (c-0xd800)<<10 | (jsonscan.Hex4(s, 8) - 0xdc00) + 0x10000, 12
 	}
 	return rune(s[1]), 2 // '"', '\' and '/' stand for themselves
 }

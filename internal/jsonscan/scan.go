@@ -1,4 +1,10 @@
-package envelope
+// Package jsonscan walks over JSON text (RFC 8259), stricter than encoding/json: text that is
+// not UTF-8, half a surrogate pair, a number beyond the range of a double and nesting deeper
+// than [MaxDepth] are malformed. Nothing allocates.
+//
+// The functions that walk return the index behind what they walked over. When that is malformed
+// they return the complement of the index at fault, which is negative.
+package jsonscan
 
 import (
 	"math/bits"
@@ -6,46 +12,40 @@ import (
 	"unicode/utf8"
 )
 
-// The functions of this file walk over JSON text (RFC 8259), stricter than encoding/json:
-// text that is not UTF-8, half a surrogate pair, a number beyond the range of a double and
-// nesting deeper than maxDepth are malformed.
-//
-// They return the index behind what they walked over. When that is malformed they return the
-// complement of the index at fault, which is negative.
+// MaxDepth is how deep objects and arrays may nest, the outermost being the first.
+const MaxDepth = 127
 
-// maxDepth is how deep objects and arrays may nest, the outermost being the first.
-const maxDepth = 127
-
-func skipSpace(s string, i int) int {
+// SkipSpace returns the index of the first byte from s[i] on that is no space.
+func SkipSpace(s string, i int) int {
 	for i < len(s) && (s[i] == ' ' || s[i] == '\n' || s[i] == '\r' || s[i] == '\t') {
 		i++
 	}
 	return i
 }
 
-// scanText walks over one JSON text with the space around it.
-func scanText(s string) int {
-	end := scanValue(s, skipSpace(s, 0), 0)
+// Text walks over one JSON text with the space around it.
+func Text(s string) int {
+	end := Value(s, SkipSpace(s, 0), 0)
 	if end < 0 {
 		return end
 	}
-	if end = skipSpace(s, end); end < len(s) {
+	if end = SkipSpace(s, end); end < len(s) {
 		return ^end
 	}
 	return end
 }
 
-// scanEnd checks that only space is left.
-func scanEnd(s string, i int) int {
-	if i = skipSpace(s, i); i < len(s) {
+// End checks that only space is left.
+func End(s string, i int) int {
+	if i = SkipSpace(s, i); i < len(s) {
 		return ^i
 	}
 	return i
 }
 
-// scanValue walks over the value that starts at s[i], inside depth objects and arrays.
-func scanValue(s string, i, depth int) int {
-	var objects [maxDepth/64 + 1]uint64 // bit d is set: what is open at depth d is an object
+// Value walks over the value that starts at s[i], inside depth objects and arrays.
+func Value(s string, i, depth int) int {
+	var objects [MaxDepth/64 + 1]uint64 // bit d is set: what is open at depth d is an object
 	open := depth
 	for {
 		if i >= len(s) {
@@ -53,11 +53,11 @@ func scanValue(s string, i, depth int) int {
 		}
 		switch c := s[i]; c {
 		case '{', '[':
-			if open == maxDepth {
+			if open == MaxDepth {
 				return ^i
 			}
 			open++
-			i = skipSpace(s, i+1)
+			i = SkipSpace(s, i+1)
 			isObject := c == '{'
 			if i < len(s) && s[i] == c+2 { // the closing bracket
 				i++
@@ -66,7 +66,7 @@ func scanValue(s string, i, depth int) int {
 			}
 			if isObject {
 				objects[open/64] |= 1 << (open % 64)
-				if i = scanName(s, i); i < 0 {
+				if i = name(s, i); i < 0 {
 					return i
 				}
 			} else {
@@ -74,17 +74,17 @@ func scanValue(s string, i, depth int) int {
 			}
 			continue
 		case '"':
-			if i, _ = scanString(s, i); i < 0 {
+			if i, _ = String(s, i); i < 0 {
 				return i
 			}
 		case 't':
-			i = scanLiteral(s, i, "true")
+			i = literal(s, i, "true")
 		case 'f':
-			i = scanLiteral(s, i, "false")
+			i = literal(s, i, "false")
 		case 'n':
-			i = scanLiteral(s, i, "null")
+			i = literal(s, i, "null")
 		default:
-			i = scanNumber(s, i)
+			i = number(s, i)
 		}
 		if i < 0 {
 			return i
@@ -95,14 +95,14 @@ func scanValue(s string, i, depth int) int {
 			if open == depth {
 				return i
 			}
-			if i = skipSpace(s, i); i == len(s) {
+			if i = SkipSpace(s, i); i == len(s) {
 				return ^i
 			}
 			isObject := objects[open/64]>>(open%64)&1 == 1
 			if s[i] == ',' {
-				i = skipSpace(s, i+1)
+				i = SkipSpace(s, i+1)
 				if isObject {
-					if i = scanName(s, i); i < 0 {
+					if i = name(s, i); i < 0 {
 						return i
 					}
 				}
@@ -117,39 +117,41 @@ func scanValue(s string, i, depth int) int {
 	}
 }
 
-// scanName walks over a member name, the colon and the space behind it.
-func scanName(s string, i int) int {
+// name walks over a member name, the colon and the space behind it.
+func name(s string, i int) int {
 	if i >= len(s) || s[i] != '"' {
 		return ^min(i, len(s))
 	}
-	if i, _ = scanString(s, i); i < 0 {
+	if i, _ = String(s, i); i < 0 {
 		return i
 	}
-	return scanColon(s, i)
+	return Colon(s, i)
 }
 
-func scanColon(s string, i int) int {
-	if i = skipSpace(s, i); i == len(s) || s[i] != ':' {
+// Colon walks over the space from s[i] on, a colon, and the space behind it.
+func Colon(s string, i int) int {
+	if i = SkipSpace(s, i); i == len(s) || s[i] != ':' {
 		return ^i
 	}
-	return skipSpace(s, i+1)
+	return SkipSpace(s, i+1)
 }
 
-func scanLiteral(s string, i int, literal string) int {
+func literal(s string, i int, literal string) int {
 	if !strings.HasPrefix(s[i:], literal) {
 		return ^i
 	}
 	return i + len(literal)
 }
 
-// scanString walks over the string whose opening quote is s[i].
-func scanString(s string, i int) (end int, escaped bool) {
+// String walks over the string whose opening quote is s[i]. It reports whether there are escape
+// sequences in it.
+func String(s string, i int) (end int, escaped bool) {
 	i++
 	start := i
 	var seen uint64 // all bytes of the string, ored
 	for {
 		for len(s)-i >= 8 {
-			x := load64(s, i)
+			x := Load64(s, i)
 			stop := specials(x)
 			if stop == 0 {
 				seen |= x
@@ -169,13 +171,13 @@ func scanString(s string, i int) (end int, escaped bool) {
 		case i == len(s):
 			return ^i, false
 		case s[i] == '"':
-			if seen&highs != 0 && !utf8.ValidString(s[start:i]) {
+			if seen&Highs != 0 && !utf8.ValidString(s[start:i]) {
 				return ^(start + invalidUTF8(s[start:i])), false
 			}
 			return i + 1, escaped
 		case s[i] == '\\':
 			escaped = true
-			if i = scanEscape(s, i); i < 0 {
+			if i = escape(s, i); i < 0 {
 				return i, false
 			}
 		default: // a control character
@@ -184,9 +186,9 @@ func scanString(s string, i int) (end int, escaped bool) {
 	}
 }
 
-// scanEscape walks over the escape sequence that starts at s[i], both halves of a
+// escape walks over the escape sequence that starts at s[i], both halves of a
 // surrogate pair.
-func scanEscape(s string, i int) int {
+func escape(s string, i int) int {
 	if i+1 == len(s) {
 		return ^len(s)
 	}
@@ -194,7 +196,7 @@ func scanEscape(s string, i int) int {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return i + 2
 	case 'u':
-		r := hex4(s, i+2)
+		r := Hex4(s, i+2)
 		switch {
 		case r < 0 || 0xdc00 <= r && r < 0xe000:
 			return ^i
@@ -204,7 +206,7 @@ func scanEscape(s string, i int) int {
 		if !strings.HasPrefix(s[i+6:], `\u`) {
 			return ^i
 		}
-		if low := hex4(s, i+8); low < 0xdc00 || 0xe000 <= low {
+		if low := Hex4(s, i+8); low < 0xdc00 || 0xe000 <= low {
 			return ^i
 		}
 		return i + 12
@@ -212,8 +214,8 @@ func scanEscape(s string, i int) int {
 	return ^i
 }
 
-// hex4 is the number that the four hex digits at s[i] write, or -1.
-func hex4(s string, i int) rune {
+// Hex4 is the number that the four hex digits at s[i] write, or -1.
+func Hex4(s string, i int) rune {
 	if len(s)-i < 4 {
 		return -1
 	}
@@ -233,13 +235,14 @@ func hex4(s string, i int) rune {
 	return r
 }
 
+// For work on eight bytes at once.
 const (
-	ones  = 0x0101010101010101
-	highs = 0x80 * ones // the high bit of each byte
+	Ones  = 0x0101010101010101 // the low bit of each byte
+	Highs = 0x80 * Ones        // the high bit of each byte
 )
 
-// load64 returns the eight bytes at s[i], the first as the lowest.
-func load64(s string, i int) uint64 {
+// Load64 returns the eight bytes at s[i], the first as the lowest.
+func Load64(s string, i int) uint64 {
 	b := s[i : i+8]
 	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
 		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
@@ -250,28 +253,28 @@ func load64(s string, i int) uint64 {
 // nothing: a subtraction borrows from the bytes above.)
 func specials(x uint64) uint64 {
 	// With its second bit turned over '"' is 0x20, and a control character is still below.
-	return ((x ^ 0x02*ones - 0x21*ones) | (x ^ '\\'*ones - ones)) &^ x & highs
+	return ((x ^ 0x02*Ones - 0x21*Ones) | (x ^ '\\'*Ones - Ones)) &^ x & Highs
 }
 
-// plainPrefix returns the length of the longest prefix of s without control characters
+// PlainPrefix returns the length of the longest prefix of s without control characters
 // (below 0x20), '"' and '\', and whether that prefix is ASCII.
-func plainPrefix(s string) (n int, ascii bool) {
+func PlainPrefix(s string) (n int, ascii bool) {
 	var seen uint64 // all bytes of the prefix, ored
 	i := 0
 	for ; len(s)-i >= 8; i += 8 {
-		x := load64(s, i)
+		x := Load64(s, i)
 		if stop := specials(x); stop != 0 {
 			k := bits.TrailingZeros64(stop) / 8
 			seen |= x & (1<<(8*k) - 1)
-			return i + k, seen&highs == 0
+			return i + k, seen&Highs == 0
 		}
 		seen |= x
 	}
 	if i < len(s) && i > 0 {
 		// The rest, with some of what is known to be plain before it.
-		x := load64(s, len(s)-8)
+		x := Load64(s, len(s)-8)
 		if specials(x) == 0 {
-			return len(s), (seen|x)&highs == 0
+			return len(s), (seen|x)&Highs == 0
 		}
 	}
 	for ; i < len(s); i++ {
@@ -281,7 +284,7 @@ func plainPrefix(s string) (n int, ascii bool) {
 		}
 		seen |= uint64(c)
 	}
-	return i, seen&highs == 0
+	return i, seen&Highs == 0
 }
 
 // invalidUTF8 returns the index of the first byte of s that is not UTF-8.

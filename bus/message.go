@@ -1,0 +1,29 @@
+package bus
+
+import "reflect"
+
+// A Message is a Go type that travels as JSON under a stable name.
+type Message interface {
+	// MessageType returns the name: what AMQP carries as type, what handlers are chosen by, and
+	// what a Rust service has as MESSAGE_TYPE. It must be the same for every value of the Go
+	// type, the zero value included; of 1 to 255 bytes of UTF-8 (64 where the type also goes
+	// through an outbox table); and never change, whatever the Go type is called. It is compared
+	// byte by byte. Dots by convention: "orders.placed".
+	MessageType() string
+}
+
+// TypeOf returns the name of the message type M, a struct or a pointer to one.
+func TypeOf[M Message]() string {
+	m, _ := zero[M]()
+	return m.MessageType()
+}
+
+// zero returns the M that is decoded into, and what package json decodes into. A pointer
+// points to a new value, so that its methods may have a value receiver.
+func zero[M Message]() (m M, target any) {
+	if t := reflect.TypeFor[M](); t.Kind() == reflect.Pointer {
+		m = reflect.New(t.Elem()).Interface().(M)
+		return m, m
+	}
+	return m, &m
+}
