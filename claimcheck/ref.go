@@ -54,6 +54,7 @@ var (
 	errNotID     = errors.New("not a claim id: 26 characters of upper-case Crockford base32, the first at most 7")
 	errNotTenant = errors.New("not 1 to 64 characters of A-Z a-z 0-9 _ and -")
 	errNotKey    = errors.New("not the key of a pack")
+	errNotDigest = errors.New("not 64 lower-case hex digits")
 	errTime      = errors.New("its time is after the year 9999")
 )
 
@@ -223,4 +224,14 @@ func isWord(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// validDigest reports whether s is a sha256 digest as it is written: 64 lower-case hex digits.
+func validDigest(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return len(s) == 64
 }
