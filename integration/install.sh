@@ -40,6 +40,7 @@ need npm nodejs npm
 need cc gcc libc6-dev
 need cmake cmake # a crate of the Rust peers builds C
 need debootstrap debootstrap
+need unzip unzip
 
 if ! cargo188; then
 	missing+=("cargo 1.88 or newer, for the peer written in Rust (found: $(cargo --version 2>/dev/null || echo none)); install it with rustup")
@@ -91,5 +92,6 @@ python311 || missing+=("Python 3.11 or newer with venv, although python3-venv is
 have npm || missing+=("npm, although it is installed")
 have cmake || missing+=("cmake, although it is installed")
 have debootstrap || missing+=("debootstrap, although it is installed")
+have unzip || missing+=("unzip, although it is installed")
 have cc || missing+=("a C compiler, although gcc is installed")
 [ ${#missing[@]} -eq 0 ] || finish

@@ -24,8 +24,9 @@ const (
 // answerTimeout bounds one answer; the largest message of the tests takes milliseconds.
 const answerTimeout = time.Minute
 
-// A Peer is a running program that decodes messages with an SDK. It ends with the test that
-// started it, and answers one message at a time: it is not safe for concurrent use.
+// A Peer is a running program that decodes messages and redeems claims with an SDK. It ends
+// with the test that started it, and answers one request at a time: it is not safe for
+// concurrent use.
 type Peer struct {
 	SDK SDK
 	// Unknown lists the names of [Decoded] that this version of the SDK does not expose.
@@ -68,7 +69,20 @@ func (r *Refusal) String() string {
 // nil. A peer that does not answer ends the test.
 func (p *Peer) Decode(t testing.TB, value []byte) (Decoded, *Refusal) {
 	t.Helper()
-	line := append(base64.StdEncoding.AppendEncode(nil, value), '\n')
+	var answer struct {
+		Decoded Decoded
+		Refusal *Refusal
+	}
+	text := p.ask(t, append(base64.StdEncoding.AppendEncode(nil, value), '\n'), &answer)
+	if (answer.Decoded == nil) == (answer.Refusal == nil) {
+		t.Fatalf("%s: no verdict in the answer %.200q", p.SDK, text)
+	}
+	return answer.Decoded, answer.Refusal
+}
+
+// ask sends a line and reads the answer, whose text it returns as well.
+func (p *Peer) ask(t testing.TB, line []byte, answer any) []byte {
+	t.Helper()
 	if _, err := p.in.Write(line); err != nil {
 		t.Fatalf("%s: %v", p.SDK, err)
 	}
@@ -79,19 +93,12 @@ func (p *Peer) Decode(t testing.TB, value []byte) (Decoded, *Refusal) {
 	if err != nil {
 		t.Fatalf("%s: no answer: %v", p.SDK, err)
 	}
-	var answer struct {
-		Decoded Decoded
-		Refusal *Refusal
-	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
-	if err := dec.Decode(&answer); err != nil {
+	if err := dec.Decode(answer); err != nil {
 		t.Fatalf("%s: %v in the answer %.200q", p.SDK, err, text)
 	}
-	if (answer.Decoded == nil) == (answer.Refusal == nil) {
-		t.Fatalf("%s: no verdict in the answer %.200q", p.SDK, text)
-	}
-	return answer.Decoded, answer.Refusal
+	return text
 }
 
 // start runs a peer for the rest of the test.

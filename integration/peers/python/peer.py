@@ -1,8 +1,13 @@
-"""Decodes queue messages with the Ankusa SDK for Python, for the tests of package peers.
+"""Speaks for the Ankusa SDK for Python in the tests of package peers.
 
-Each line of standard input is one message in base64. The answer is one line of JSON:
-the fields of the decoded message under their names on the wire ("body" in base64), what
-the SDK computes from them, or why it refused the message.
+Each line of standard input is a request, and its answer is one line of JSON.
+
+A message in base64 is decoded. The answer has the fields of the decoded message under
+their names on the wire ("body" in base64), what the SDK computes from them, or why it
+refused the message.
+
+"redeem" and a JSON object in base64 is a claim to redeem: "base_url", "headers", "timeout"
+in seconds, "ref" and "sha256". The answer has the body in base64, or why there is none.
 """
 
 import base64
@@ -10,7 +15,25 @@ import dataclasses
 import json
 import sys
 
+from ankusa.claim_check import (
+    ClaimCheckClient,
+    ClaimCheckError,
+    ClaimCheckUnavailableError,
+    ClaimIntegrityError,
+    ClaimNotFoundError,
+    ClaimRejectedError,
+    InvalidClaimRefError,
+)
 from ankusa.message import InvalidMessageError, decode_message, idempotency_key
+
+# The SDK's errors under the names that both peers use.
+REDEEM_CODES = {
+    InvalidClaimRefError: "invalid_ref",
+    ClaimNotFoundError: "not_found",
+    ClaimRejectedError: "rejected",
+    ClaimIntegrityError: "integrity",
+    ClaimCheckUnavailableError: "unavailable",
+}
 
 
 def decoded(message):
@@ -33,7 +56,7 @@ def refused(err):
     }
 
 
-def answer(value):
+def decode(value):
     try:
         message = decode_message(value)
     except Exception as err:
@@ -41,5 +64,29 @@ def answer(value):
     return decoded(message)
 
 
+def redeem(claim):
+    try:
+        with ClaimCheckClient(claim["base_url"], headers=claim["headers"], timeout=claim["timeout"]) as client:
+            body = client.redeem(claim["ref"], claim["sha256"])
+    except Exception as err:
+        return {
+            "refusal": {
+                "class": type(err).__name__,
+                "code": REDEEM_CODES.get(type(err), ""),
+                "retryable": isinstance(err, ClaimCheckError) and err.retryable,
+                "status": getattr(err, "status", 0),
+                "body": json.dumps(getattr(err, "body", None)),
+            }
+        }
+    return {"redeemed": base64.b64encode(body).decode()}
+
+
+def answer(line):
+    command, _, argument = line.rpartition(b" ")
+    if command == b"redeem":
+        return redeem(json.loads(base64.b64decode(argument)))
+    return decode(base64.b64decode(argument))
+
+
 for line in sys.stdin.buffer:
-    print(json.dumps(answer(base64.b64decode(line))), flush=True)
+    print(json.dumps(answer(line.rstrip(b"\n"))), flush=True)
