@@ -50,7 +50,7 @@ func (m Malformed) Validate() error { return nil }
 func (m Malformed) Middleware(h message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		if err := m.refusal(msg); err != nil {
-			m.log(msg, err)
+			failure{text: "message refused", err: err}.log(msg.Context(), m.Logger, msg)
 			return nil, err
 		}
 		return h(msg)
@@ -58,36 +58,28 @@ func (m Malformed) Middleware(h message.HandlerFunc) message.HandlerFunc {
 }
 
 func (m Malformed) refusal(msg *message.Message) *envelope.Error {
-	if reason := msg.Metadata[envelope.MetadataMalformed]; reason != "" {
-		code, field, _ := strings.Cut(reason, ":")
-		return &envelope.Error{Code: envelope.Code(code), Field: field}
+	if err := malformedError(msg); err != nil {
+		return err
 	}
-	if !m.PassClaims && len(msg.Payload) == 0 &&
-		msg.Metadata[envelope.MetadataClaim] != "" && msg.Metadata[envelope.MetadataRedeemed] == "" {
+	if !m.PassClaims && isUnredeemed(msg) {
 		return &envelope.Error{Code: envelope.CodeClaimNotEnabled, Err: errUnredeemed}
 	}
 	return nil
 }
 
-func (m Malformed) log(msg *message.Message, err *envelope.Error) {
-	if m.Logger == nil {
-		return
+// isUnredeemed reports whether the body of msg is a claim that nothing has redeemed.
+func isUnredeemed(msg *message.Message) bool {
+	return len(msg.Payload) == 0 &&
+		msg.Metadata[envelope.MetadataClaim] != "" && msg.Metadata[envelope.MetadataRedeemed] == ""
+}
+
+// malformedError returns the error that a malformed message was opened with, and nil for any
+// other.
+func malformedError(msg *message.Message) *envelope.Error {
+	reason := msg.Metadata[envelope.MetadataMalformed]
+	if reason == "" {
+		return nil
 	}
-	ctx := msg.Context()
-	attrs := []slog.Attr{slog.String("message_id", msg.UUID)}
-	for _, a := range [...]slog.Attr{
-		slog.String("source_id", msg.Metadata[envelope.MetadataSourceID]),
-		slog.String("tenant_id", msg.Metadata[envelope.MetadataTenantID]),
-		slog.String("topic", message.SubscribeTopicFromCtx(ctx)),
-		slog.String("handler", message.HandlerNameFromCtx(ctx)),
-		slog.String("code", string(err.Code)),
-		slog.String("field", err.Field),
-		slog.String("claim", envelope.MaskClaim(msg.Metadata[envelope.MetadataClaim])),
-		slog.String("error", err.Error()),
-	} {
-		if a.Value.String() != "" {
-			attrs = append(attrs, a)
-		}
-	}
-	m.Logger.LogAttrs(ctx, slog.LevelWarn, "message refused", attrs...)
+	code, field, _ := strings.Cut(reason, ":")
+	return &envelope.Error{Code: envelope.Code(code), Field: field}
 }
