@@ -31,7 +31,7 @@ func (CQRSMarshaler) Marshal(v any) (*message.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	msg := message.NewMessage(newID().String(), payload)
+	msg := message.NewMessage(NewID().String(), payload)
 	msg.Metadata[MetadataType] = e.MessageType
 	msg.Metadata[MetadataPublishedAt] = strconv.FormatInt(now().UnixMilli(), 10)
 	return msg, nil

@@ -37,8 +37,7 @@ type Envelope struct {
 }
 
 // New returns the envelope of m, with a new message id. The correlation id is the caller's,
-// whatever it is: that of the message being handled, or uuid.Must(uuid.NewV7()) for a new
-// chain.
+// whatever it is: that of the message being handled, or [NewID] for a new chain.
 //
 // The payload is compact JSON without HTML escaping, as Rust writes it. The error is a
 // Serialization: m cannot be encoded, or to something that no consumer decodes (more than 127
@@ -49,7 +48,7 @@ func New(correlationID uuid.UUID, m Message) (*Envelope, error) {
 		return nil, err
 	}
 	return &Envelope{
-		MessageID: newID(), MessageType: m.MessageType(), Payload: payload,
+		MessageID: NewID(), MessageType: m.MessageType(), Payload: payload,
 		CorrelationID: correlationID, PublishedAt: now(),
 	}, nil
 }
@@ -91,26 +90,28 @@ func (e *Envelope) Validate() error {
 	if e.MessageType == "" {
 		errs = append(errs, invalid("message type", "is empty"))
 	}
-	errs = append(errs, shortString("message type", e.MessageType), shortString("reply_to", e.ReplyTo))
+	errs = append(errs, CheckShortString("message type", e.MessageType), CheckShortString("reply_to", e.ReplyTo))
 	for name, value := range e.Headers {
-		errs = append(errs, header(name, value))
+		errs = append(errs, CheckHeader(name, value))
 	}
 	return errors.Join(errs...)
 }
 
-// header checks one header.
-func header(name, value string) error {
+// CheckHeader refuses a header that AMQP cannot carry to every consumer, by the rules of
+// [Envelope.Validate]: an InvalidTopology.
+func CheckHeader(name, value string) error {
 	if name == "CC" || name == "BCC" {
 		return invalid("header key", name+" is what RabbitMQ routes by")
 	}
 	if !utf8.ValidString(value) {
 		return invalid("header value", "is not UTF-8")
 	}
-	return shortString("header key", name)
+	return CheckShortString("header key", name)
 }
 
-// shortString checks what has to fit into an AMQP short string.
-func shortString(field, s string) error {
+// CheckShortString refuses what does not fit into an AMQP short string: more than 255 bytes, or
+// bytes that are not UTF-8. The InvalidTopology names the field.
+func CheckShortString(field, s string) error {
 	if len(s) > maxShortString {
 		return &Error{
 			Code: CodeInvalidTopology, Field: field, Reason: "exceeds the AMQP short-string limit",
@@ -123,9 +124,9 @@ func shortString(field, s string) error {
 	return nil
 }
 
-// newID mints an id. Like package crypto/rand, it ends the program when the system has no
-// randomness.
-func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
+// NewID mints a message id or a correlation id, a UUIDv7. Like package crypto/rand, it ends the
+// program when the system has no randomness.
+func NewID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
 // now has the precision that every transport but AMQP keeps.
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }

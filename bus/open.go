@@ -136,7 +136,7 @@ func FromMessage(msg *message.Message) (*Envelope, error) {
 		return nil, err
 	}
 	if msg.UUID == "" {
-		msg.UUID = newID().String()
+		msg.UUID = NewID().String()
 	}
 	e.MessageID = ID(msg.UUID)
 	e.CorrelationID = CorrelationIDOf(msg)

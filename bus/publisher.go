@@ -53,7 +53,7 @@ func (p *Publisher) Publish(ctx context.Context, topic string, m Message) (uuid.
 func (p *Publisher) PublishWithHeaders(ctx context.Context, topic string, headers map[string]string, m Message) (uuid.UUID, error) {
 	chain, ok := CorrelationIDFrom(ctx)
 	if !ok {
-		chain = newID()
+		chain = NewID()
 	}
 	e, err := New(chain, m)
 	if err != nil {

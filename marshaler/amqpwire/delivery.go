@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/amqpframe"
 	"github.com/watermill-envelope/envelope/marshaler"
 )
 
@@ -46,7 +47,7 @@ func (m Marshaler) Unmarshal(d amqp.Delivery) (*message.Message, error) {
 	msg := w.Open(r)
 	if !envelope.IsMalformed(msg) {
 		for name, value := range d.Headers {
-			if brokerOwned(name) {
+			if amqpframe.BrokerOwned(name) {
 				if s, ok := text(value); ok {
 					msg.Metadata[name] = s
 				}

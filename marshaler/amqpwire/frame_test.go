@@ -1,13 +1,10 @@
 package amqpwire_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"strings"
 	"testing"
 
@@ -15,115 +12,16 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/amqptest"
 	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
 )
-
-// A recorder is a channel to a server that answers the handshake and keeps the content
-// headers that it is sent.
-type recorder struct {
-	channel *amqp.Channel
-	headers chan []byte
-}
-
-func newRecorder(t *testing.T) *recorder {
-	t.Helper()
-	client, server := net.Pipe()
-	r := &recorder{headers: make(chan []byte, 1)}
-	served := make(chan error, 1)
-	go func() { served <- r.serve(server) }()
-	conn, err := amqp.Open(client, amqp.Config{
-		Heartbeat: 0, FrameSize: 0, Locale: "en_US",
-		SASL: []amqp.Authentication{&amqp.PlainAuth{Username: "guest", Password: "guest"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.channel, err = conn.Channel(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = server.Close()
-		_ = conn.Close()
-		if err := <-served; err != nil && !errors.Is(err, io.ErrClosedPipe) && !errors.Is(err, io.EOF) {
-			t.Error(err)
-		}
-	})
-	return r
-}
-
-const (
-	frameMethod, frameHeader = 1, 2
-	frameEnd                 = 0xce
-)
-
-func (r *recorder) serve(conn net.Conn) error {
-	send := func(channel uint16, class, method uint16, arguments string) error {
-		payload := binary.BigEndian.AppendUint16(nil, class)
-		payload = binary.BigEndian.AppendUint16(payload, method)
-		payload = append(payload, arguments...)
-		frame := []byte{frameMethod}
-		frame = binary.BigEndian.AppendUint16(frame, channel)
-		frame = binary.BigEndian.AppendUint32(frame, uint32(len(payload)))
-		frame = append(append(frame, payload...), frameEnd)
-		_, err := conn.Write(frame)
-		return err
-	}
-	if _, err := io.ReadFull(conn, make([]byte, len("AMQP\x00\x00\x09\x01"))); err != nil {
-		return err
-	}
-	const start = "\x00\x09" + "\x00\x00\x00\x00" + "\x00\x00\x00\x05PLAIN" + "\x00\x00\x00\x05en_US"
-	if err := send(0, 10, 10, start); err != nil {
-		return err
-	}
-	for {
-		var head [7]byte
-		if _, err := io.ReadFull(conn, head[:]); err != nil {
-			return err
-		}
-		channel := binary.BigEndian.Uint16(head[1:])
-		payload := make([]byte, binary.BigEndian.Uint32(head[3:])+1)
-		if _, err := io.ReadFull(conn, payload); err != nil {
-			return err
-		}
-		payload = payload[:len(payload)-1]
-		if head[0] == frameHeader {
-			r.headers <- payload
-		}
-		if head[0] != frameMethod {
-			continue
-		}
-		var err error
-		switch method := binary.BigEndian.Uint32(payload); method {
-		case 10<<16 | 11: // connection.start-ok: tune
-			err = send(0, 10, 30, "\x00\x00"+"\x00\x02\x00\x00"+"\x00\x00")
-		case 10<<16 | 40: // connection.open
-			err = send(0, 10, 41, "\x00")
-		case 20<<16 | 10: // channel.open
-			err = send(channel, 20, 11, "\x00\x00\x00\x00")
-		case 10<<16 | 50: // connection.close
-			err = send(0, 10, 51, "")
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// publish returns the content header of p as the client writes it.
-func (r *recorder) publish(t *testing.T, p amqp.Publishing) []byte {
-	t.Helper()
-	if err := r.channel.PublishWithContext(context.Background(), "hooks", "key", false, false, p); err != nil {
-		t.Fatal(err)
-	}
-	return <-r.headers
-}
 
 // The bytes of a content header with one attribute more than the list has, in the order that
 // the client chose.
 func TestContentHeaderBytes(t *testing.T) {
 	msg := with(message.NewMessage("m", message.Payload("x")), "ankusa_received_at", "1737500000000", "k", "v")
 	p := marshal(t, amqpwire.Marshaler{Source: "s"}, msg)
-	got := newRecorder(t).publish(t, p)
+	got := amqptest.NewRecorder(t).Publish(t, p)
 
 	const before = "\x00\x3c\x00\x00" + // class basic, weight
 		"%s" + // body size
@@ -182,11 +80,11 @@ func TestContentHeaderIsCountedExactly(t *testing.T) {
 		"no envelope":       with(message.NewMessage("m-1", nil), "ankusa_ordering_key", big),
 		"before 1970":       with(hook(), "ankusa_tenant_id", big, "ankusa_received_at", "-5"),
 	}
-	r := newRecorder(t)
+	r := amqptest.NewRecorder(t)
 	for name, msg := range tests {
 		t.Run(name, func(t *testing.T) {
 			size := refusedSize(t, msg)
-			sent := r.publish(t, marshal(t, amqpwire.Marshaler{Source: "orders"}, msg))
+			sent := r.Publish(t, marshal(t, amqpwire.Marshaler{Source: "orders"}, msg))
 			if int64(len(sent)) != size {
 				t.Errorf("the client sends %d bytes, counted %d", len(sent), size)
 			}
@@ -206,7 +104,7 @@ func TestContentHeaderIsCountedExactly(t *testing.T) {
 
 // Metadata of the user that do not fit into the frame travel in the JSON, all of them.
 func TestMetadataOverTheFrame(t *testing.T) {
-	r := newRecorder(t)
+	r := amqptest.NewRecorder(t)
 	m := amqpwire.Marshaler{}
 	fits := func(value string) (amqp.Publishing, bool) {
 		p := marshal(t, m, with(hook(), "a", value, "b", "small"))
@@ -217,15 +115,15 @@ func TestMetadataOverTheFrame(t *testing.T) {
 		return p, native
 	}
 	p, _ := fits("")
-	room := 131_064 - len(r.publish(t, p))
+	room := 131_064 - len(r.Publish(t, p))
 	p, native := fits(strings.Repeat("x", room))
-	if sent := r.publish(t, p); !native || len(sent) != 131_064 {
+	if sent := r.Publish(t, p); !native || len(sent) != 131_064 {
 		t.Errorf("a content header of %d bytes, headers %v", len(sent), native)
 	}
 	if p, native = fits(strings.Repeat("x", room+1)); native {
 		t.Error("a content header of 131,065 bytes is sent")
 	}
-	if sent := r.publish(t, p); len(sent) > 1000 {
+	if sent := r.Publish(t, p); len(sent) > 1000 {
 		t.Errorf("still %d bytes", len(sent))
 	}
 	if got := unmarshal(t, m, delivered(p)).Metadata; len(got["a"]) != room+1 || got["b"] != "small" {
@@ -240,7 +138,7 @@ func TestTracestateOverTheFrame(t *testing.T) {
 	if _, native := p.Headers["tracestate"]; native || !strings.Contains(string(p.Body), `"tracestate":"k=vvv`) {
 		t.Errorf("header %v, body %.600s", native, p.Body)
 	}
-	if sent := newRecorder(t).publish(t, p); len(sent) > 4088 {
+	if sent := amqptest.NewRecorder(t).Publish(t, p); len(sent) > 4088 {
 		t.Errorf("a content header of %d bytes", len(sent))
 	}
 }
@@ -252,10 +150,10 @@ func TestMalformedOverTheFrame(t *testing.T) {
 	open := func(size int) *message.Message {
 		return unmarshal(t, m, delivery("broken", amqp.Table{"a": strings.Repeat("x", size), "b": "small", "c": "\xff"}))
 	}
-	r := newRecorder(t)
-	room := 131_064 - len(r.publish(t, marshal(t, m, open(0))))
+	r := amqptest.NewRecorder(t)
+	room := 131_064 - len(r.Publish(t, marshal(t, m, open(0))))
 	p := marshal(t, m, open(room))
-	if sent := r.publish(t, p); len(sent) != 131_064 || string(p.Body) != "broken" {
+	if sent := r.Publish(t, p); len(sent) != 131_064 || string(p.Body) != "broken" {
 		t.Errorf("a content header of %d bytes, body %.20q", len(sent), p.Body)
 	}
 	p = marshal(t, m, open(room+1))

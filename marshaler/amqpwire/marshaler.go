@@ -29,6 +29,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/amqpframe"
 	"github.com/watermill-envelope/envelope/marshaler"
 )
 
@@ -36,11 +37,7 @@ const (
 	// DefaultMaxMessageBytes is the limit of the body when none is given.
 	DefaultMaxMessageBytes = 1 << 20
 	// DefaultFrameMax is RabbitMQ's frame_max when it is not configured, in bytes.
-	DefaultFrameMax = 131_072
-
-	minFrameMax    = 4096 // what the protocol guarantees
-	frameOverhead  = 8    // of the frame that the content header must fit into
-	maxShortString = 255  // of a property, and of the name of a header
+	DefaultFrameMax = amqpframe.DefaultFrameMax
 )
 
 // Unmarshaler is what a Fallback has to be: the Unmarshal of watermill-amqp's Marshaler.
@@ -78,8 +75,8 @@ var _ marshaler.Sealer = Marshaler{}
 // Validate reports everything that is wrong with m.
 func (m Marshaler) Validate() error {
 	var frame error
-	if m.FrameMax != 0 && m.FrameMax < minFrameMax {
-		frame = fmt.Errorf("amqpwire: FrameMax %d is under the %d of the protocol", m.FrameMax, minFrameMax)
+	if m.FrameMax != 0 && m.FrameMax < amqpframe.MinFrameMax {
+		frame = fmt.Errorf("amqpwire: FrameMax %d is under the %d of the protocol", m.FrameMax, amqpframe.MinFrameMax)
 	}
 	return errors.Join(
 		marshaler.ValidateDefaults(m.wire(nil).Defaults),
@@ -99,7 +96,7 @@ func (m Marshaler) wire(msg *message.Message) marshaler.Wire {
 		Native:            native,
 		TenantAlways:      true,
 		MaxAttributeBytes: m.headerMax() - propertyBytes(msg),
-		PerAttribute:      fieldOverhead,
+		PerAttribute:      amqpframe.LongString,
 		Apart:             true,
 		MaxMessageBytes:   m.MaxMessageBytes,
 		Observer:          m.Observer,
@@ -112,10 +109,10 @@ func (m Marshaler) wire(msg *message.Message) marshaler.Wire {
 
 // headerMax is the most that a content header may take.
 func (m Marshaler) headerMax() int64 {
-	if m.FrameMax >= minFrameMax {
-		return m.FrameMax - frameOverhead
+	if m.FrameMax >= amqpframe.MinFrameMax {
+		return m.FrameMax - amqpframe.Overhead
 	}
-	return DefaultFrameMax - frameOverhead
+	return DefaultFrameMax - amqpframe.Overhead
 }
 
 // Prepare implements [marshaler.Sealer]. A content header that is too large is found here.
@@ -182,7 +179,7 @@ func (m Marshaler) Marshal(msg *message.Message) (amqp.Publishing, error) {
 
 // messageID is the property for this id: none where the property has no room for it.
 func messageID(id string) string {
-	if len(id) > maxShortString || !utf8.ValidString(id) {
+	if len(id) > amqpframe.MaxShortString || !utf8.ValidString(id) {
 		return ""
 	}
 	return id

@@ -2,41 +2,29 @@ package amqpwire
 
 import (
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/amqpframe"
 )
 
 const contentType = "application/json"
 
-// fieldOverhead is what a long string in the header table takes beside name and value: the
-// length of the name, the type, and the length of the value.
-const fieldOverhead = 1 + 1 + 4
-
-// propertyBytes is what a content header takes beside its header fields, as amqp091-go
-// writes it.
+// propertyBytes is what a content header takes beside its header fields, of which there always
+// are some.
 func propertyBytes(msg *message.Message) int64 {
 	if msg == nil {
 		return 0
 	}
-	const (
-		start        = 2 + 2 + 8 + 2 // class, weight, body size, flags
-		table        = 4             // its length
-		deliveryMode = 1
-		timestamp    = 8
-	)
-	size := start + table + deliveryMode
-	if id := messageID(msg.UUID); id != "" {
-		size += 1 + len(id)
-	}
+	p := amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: messageID(msg.UUID)}
 	if !envelope.IsMalformed(msg) {
-		size += 1 + len(contentType) + timestamp
+		p.ContentType, p.Timestamp = contentType, time.Unix(0, 0)
 	}
-	return int64(size)
+	return amqpframe.ContentHeader(&p) + amqpframe.Table
 }
 
 // timestamp is ReceivedAt in seconds, 1970 where it is before.
@@ -55,17 +43,6 @@ func timestamp(prepared *message.Message) time.Time {
 // native reports whether this name may be a header: it has room, and is none that RabbitMQ
 // routes by (as text these close the channel) or writes itself.
 func native(name, _ string) bool {
-	return len(name) <= maxShortString && utf8.ValidString(name) &&
-		name != "CC" && name != "BCC" && !brokerOwned(name)
-}
-
-// brokerOwned reports whether RabbitMQ writes this header into what it delivers: facts about
-// one stored copy. A copy that is published again must not bring them along as headers, for
-// the broker would leave x-first-death-queue as it is when that copy dies.
-func brokerOwned(name string) bool {
-	switch name {
-	case "x-death", "x-delivery-count", "x-acquired-count", "x-stream-offset":
-		return true
-	}
-	return strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
+	return len(name) <= amqpframe.MaxShortString && utf8.ValidString(name) &&
+		!amqpframe.Routes(name) && !amqpframe.BrokerOwned(name)
 }
