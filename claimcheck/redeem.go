@@ -48,14 +48,14 @@ func (c *Checker) redeem(ctx context.Context, ref Ref, digest string, size int64
 		return nil, err
 	}
 	defer done()
-	if f.Length > limit {
-		return nil, tooLarge(f.Length, limit)
-	}
-	h := sha256.New()
 	data, ok, err := f.held()
 	if err != nil {
 		return nil, err
 	}
+	if f.Length > limit {
+		return nil, tooLarge(f.Length, limit)
+	}
+	h := sha256.New()
 	var body []byte
 	if ok {
 		h.Write(data)
