@@ -147,15 +147,7 @@ func TestMalformedHandsOnTheHandlersError(t *testing.T) {
 }
 
 func TestMalformedLogs(t *testing.T) {
-	var out bytes.Buffer
-	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		},
-	}))
+	log, out := lines()
 	h := hookmw.Malformed{Logger: log}.Middleware(message.PassthroughHandler)
 
 	for _, msg := range []*message.Message{
@@ -180,4 +172,17 @@ func TestMalformedLogs(t *testing.T) {
 	if got := out.String(); got != want {
 		t.Errorf("logged\n%s\nwant\n%s", got, want)
 	}
+}
+
+// lines is a logger, and what it writes without the time.
+func lines() (*slog.Logger, *bytes.Buffer) {
+	out := new(bytes.Buffer)
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	})), out
 }
