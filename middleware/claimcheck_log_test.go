@@ -131,8 +131,10 @@ func TestClaimCheckObserver(t *testing.T) {
 		do   func()
 		want []string
 	}{
-		{"published", func() { _ = pub.Publish("hooks", hook(text(10)), hook(text(70_000)), hook(text(80_000))) },
-			[]string{`in hooks 70000 true ""`, `in hooks 80000 true ""`}},
+		{
+			"published", func() { _ = pub.Publish("hooks", hook(text(10)), hook(text(70_000)), hook(text(80_000))) },
+			[]string{`in hooks 70000 true ""`, `in hooks 80000 true ""`},
+		},
 		{"reused", func() { _ = pub.Publish("hooks", b.receive(t, 1)) }, nil},
 		{"inline", func() { _, _ = handle(t, cc, b.receive(t, 0)) }, nil},
 		{"redeemed", func() { _, _ = handle(t, cc, b.receive(t, 1)) }, []string{`out  70000 true ""`}},
@@ -173,7 +175,8 @@ func TestClaimCheckConfig(t *testing.T) {
 		{"a negative InlineMaxBytes", hookmw.ClaimCheckConfig{Store: s, InlineMaxBytes: -1}, nil},
 		{"the zero value", hookmw.ClaimCheckConfig{}, []string{"neither Store nor Gateway"}},
 		{
-			"everything wrong", hookmw.ClaimCheckConfig{TenantFallback: "a b", Timeout: -1, MaxBodyBytes: -2, PackMaxBytes: -3},
+			"everything wrong",
+			hookmw.ClaimCheckConfig{TenantFallback: "a b", Timeout: -1, MaxBodyBytes: -2, PackMaxBytes: -3},
 			[]string{"neither Store nor Gateway", `TenantFallback "a b"`, "Timeout -1ns", "MaxBodyBytes is -2", "PackMaxBytes is -3"},
 		},
 	}
