@@ -93,8 +93,9 @@ func checkParseRef(t *testing.T, text string, valid bool) {
 		if r != (claimcheck.Ref{}) || !errors.Is(err, claimcheck.ErrInvalidRef) || !envelope.IsPermanent(err) {
 			t.Errorf("ParseRef(%q) = %v, %v", text, r, err)
 		}
-		if text != "" && strings.Contains(err.Error(), text) {
-			t.Errorf("the error shows %q: %v", text, err)
+		// Whatever it was, it is not shown: it may be a signature.
+		if want := "claimcheck: invalid_ref: not a claim reference"; err.Error() != want {
+			t.Errorf("ParseRef(%q): %v", text, err)
 		}
 	}
 	e := envelope.Envelope{ID: "id", SourceID: "s", Claim: text, SHA256: strings.Repeat("0", 64)}
