@@ -4,13 +4,13 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/emmansun/base64"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/sidebyside"
 )
 
 // benchEnvelope is a webhook with the given number of headers and body bytes; every field
@@ -45,52 +45,46 @@ var benchSizes = []struct {
 	{"body=1KiB", 16, 1 << 10},
 }
 
-// An impl is a row of the table: one way to do the work of a benchmark.
-type impl struct {
-	name string
-	f    func() error
-}
-
 // encoders write e: ours into a reused buffer, ours-fresh into a new one each time, as naive
 // has to. sha256 and base64+sha256 are the least that anybody must do.
-func encoders(e *envelope.Envelope) []impl {
+func encoders(e *envelope.Envelope) []sidebyside.Way {
 	var buf []byte
-	return []impl{
-		{"sha256", func() error { sinkDigest = sha256.Sum256(e.Body); return nil }},
-		{"base64+sha256", func() error {
+	return []sidebyside.Way{
+		{Name: "sha256", F: func() error { sinkDigest = sha256.Sum256(e.Body); return nil }},
+		{Name: "base64+sha256", F: func() error {
 			sinkDigest = sha256.Sum256(e.Body)
 			buf = base64.StdEncoding.AppendEncode(buf[:0], e.Body)
 			return nil
 		}},
-		{"ours", func() (err error) { buf, err = e.AppendWire(buf[:0]); return err }},
-		{"ours-fresh", func() (err error) { sinkBytes, err = e.AppendWire(nil); return err }},
-		{"naive", func() (err error) { sinkBytes, err = naiveEncode(e); return err }},
+		{Name: "ours", F: func() (err error) { buf, err = e.AppendWire(buf[:0]); return err }},
+		{Name: "ours-fresh", F: func() (err error) { sinkBytes, err = e.AppendWire(nil); return err }},
+		{Name: "naive", F: func() (err error) { sinkBytes, err = naiveEncode(e); return err }},
 	}
 }
 
 // decoders read e and verify its digest: ours is ParseWire, ours-into is ParseWireInto a
 // reused buffer.
-func decoders(e *envelope.Envelope) []impl {
+func decoders(e *envelope.Envelope) []sidebyside.Way {
 	data := must(e.AppendWire(nil))
 	text := []byte(base64.StdEncoding.EncodeToString(e.Body))
 	buf := make([]byte, len(e.Body))
 	strict := base64.StdEncoding.Strict()
-	return []impl{
-		{"sha256", func() error { sinkDigest = sha256.Sum256(e.Body); return nil }},
-		{"base64+sha256", func() error {
+	return []sidebyside.Way{
+		{Name: "sha256", F: func() error { sinkDigest = sha256.Sum256(e.Body); return nil }},
+		{Name: "base64+sha256", F: func() error {
 			n, err := strict.Decode(buf, text)
 			sinkDigest = sha256.Sum256(buf[:n])
 			return err
 		}},
-		{"base64+sha256+alloc", func() error {
+		{Name: "base64+sha256+alloc", F: func() error {
 			sinkBytes = make([]byte, len(e.Body))
 			n, err := strict.Decode(sinkBytes, text)
 			sinkDigest = sha256.Sum256(sinkBytes[:n])
 			return err
 		}},
-		{"ours-into", func() (err error) { sinkEnvelope, err = envelope.ParseWireInto(buf[:0], data); return err }},
-		{"ours", func() (err error) { sinkEnvelope, err = envelope.ParseWire(data); return err }},
-		{"naive", func() (err error) { sinkEnvelope, err = naiveDecode(data); return err }},
+		{Name: "ours-into", F: func() (err error) { sinkEnvelope, err = envelope.ParseWireInto(buf[:0], data); return err }},
+		{Name: "ours", F: func() (err error) { sinkEnvelope, err = envelope.ParseWire(data); return err }},
+		{Name: "naive", F: func() (err error) { sinkEnvelope, err = naiveDecode(data); return err }},
 	}
 }
 
@@ -98,14 +92,14 @@ func BenchmarkEncode(b *testing.B) { benchEach(b, encoders) }
 
 func BenchmarkDecode(b *testing.B) { benchEach(b, decoders) }
 
-func benchEach(b *testing.B, impls func(*envelope.Envelope) []impl) {
+func benchEach(b *testing.B, impls func(*envelope.Envelope) []sidebyside.Way) {
 	for _, size := range benchSizes {
 		for _, impl := range impls(benchEnvelope(size.headers, size.body)) {
-			b.Run(size.name+"/impl="+impl.name, func(b *testing.B) {
+			b.Run(size.name+"/impl="+impl.Name, func(b *testing.B) {
 				b.SetBytes(int64(size.body))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := impl.f(); err != nil {
+					if err := impl.F(); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -119,30 +113,9 @@ func benchEach(b *testing.B, impls func(*envelope.Envelope) []impl) {
 func BenchmarkSideBySide(b *testing.B) {
 	for _, size := range benchSizes {
 		e := benchEnvelope(size.headers, size.body)
-		b.Run("encode/"+size.name, func(b *testing.B) { sideBySide(b, encoders(e), 64<<10/size.body) })
-		b.Run("decode/"+size.name, func(b *testing.B) { sideBySide(b, decoders(e), 64<<10/size.body) })
-		b.Run("message/"+size.name, func(b *testing.B) { sideBySide(b, messages(e), 64<<10/size.body) })
-	}
-}
-
-func sideBySide(b *testing.B, impls []impl, batch int) {
-	times := make([][]time.Duration, len(impls))
-	for b.Loop() {
-		for i, impl := range impls {
-			start := time.Now()
-			for range batch {
-				if err := impl.f(); err != nil {
-					b.Fatal(err)
-				}
-			}
-			times[i] = append(times[i], time.Since(start))
-		}
-	}
-	b.ReportMetric(0, "ns/op") // of all rows together: it is not shown
-	for i, impl := range impls {
-		slices.Sort(times[i])
-		median := times[i][len(times[i])/2]
-		b.ReportMetric(float64(median.Nanoseconds())/float64(batch), impl.name+"-ns")
+		b.Run("encode/"+size.name, func(b *testing.B) { sidebyside.Run(b, encoders(e), 64<<10/size.body) })
+		b.Run("decode/"+size.name, func(b *testing.B) { sidebyside.Run(b, decoders(e), 64<<10/size.body) })
+		b.Run("message/"+size.name, func(b *testing.B) { sidebyside.Run(b, messages(e), 64<<10/size.body) })
 	}
 }
 

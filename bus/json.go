@@ -83,8 +83,12 @@ func serialization(what string, err error) *Error {
 // and arrays, and what package encoding/json refuses for M. Unknown members are passed over. Of
 // members that are there twice the last one counts, where Rust refuses the message.
 func Decode[M Message](e *Envelope) (M, error) {
-	m, target := zero[M]()
-	return m, decode(e.MessageType, e.Payload, m.MessageType(), target)
+	var m, none M
+	into := target(&m)
+	if err := decode(e.MessageType, e.Payload, m.MessageType(), into); err != nil {
+		return none, err
+	}
+	return m, nil
 }
 
 // decode decodes a payload into target, a message type called expected.

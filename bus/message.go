@@ -14,16 +14,17 @@ type Message interface {
 
 // TypeOf returns the name of the message type M, a struct or a pointer to one.
 func TypeOf[M Message]() string {
-	m, _ := zero[M]()
+	var m M
+	target(&m)
 	return m.MessageType()
 }
 
-// zero returns the M that is decoded into, and what package json decodes into. A pointer
-// points to a new value, so that its methods may have a value receiver.
-func zero[M Message]() (m M, target any) {
+// target returns what package json decodes into. An M that is a pointer points to a new value
+// from here on, so that its methods may have a value receiver.
+func target[M Message](m *M) any {
 	if t := reflect.TypeFor[M](); t.Kind() == reflect.Pointer {
-		m = reflect.New(t.Elem()).Interface().(M)
-		return m, m
+		*m = reflect.New(t.Elem()).Interface().(M)
+		return *m
 	}
-	return m, &m
+	return m
 }

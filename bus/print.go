@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -68,7 +67,7 @@ func (e Envelope) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		text, err := json.Marshal(a.Text)
+		text, err := encode(a.Text)
 		if err != nil {
 			return nil, err
 		}

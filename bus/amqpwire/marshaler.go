@@ -94,7 +94,6 @@ func (m Marshaler) Marshal(msg *message.Message) (amqp.Publishing, error) {
 		DeliveryMode: amqp.Persistent,
 		ReplyTo:      msg.Metadata[bus.MetadataReplyTo],
 		Timestamp:    timestamp(msg),
-		Headers:      make(amqp.Table, len(msg.Metadata)),
 		Body:         msg.Payload,
 	}
 	if err := checkType(msg); err != nil {
@@ -112,6 +111,20 @@ func (m Marshaler) Marshal(msg *message.Message) (amqp.Publishing, error) {
 	} else {
 		p.CorrelationId = bus.CorrelationIDOf(msg).String()
 	}
+	var err error
+	if p.Headers, err = m.headers(msg, amqpframe.ContentHeader(&p)); err != nil {
+		return amqp.Publishing{}, err
+	}
+	return p, nil
+}
+
+// headers returns the header table of msg beside properties of this many bytes.
+func (m Marshaler) headers(msg *message.Message, size int64) (amqp.Table, error) {
+	t := make(amqp.Table, len(msg.Metadata))
+	add := func(name, value string) {
+		t[name] = value
+		size += amqpframe.LongString + int64(len(name)+len(value))
+	}
 	for key, value := range msg.Metadata {
 		name, ok := bus.HeaderOfMetadata(key)
 		if !ok || amqpframe.BrokerOwned(name) {
@@ -121,19 +134,22 @@ func (m Marshaler) Marshal(msg *message.Message) (amqp.Publishing, error) {
 			value = strings.ToValidUTF8(value, "\uFFFD")
 		}
 		if err := bus.CheckHeader(name, value); err != nil {
-			return amqp.Publishing{}, err
+			return nil, err
 		}
-		p.Headers[name] = value
+		add(name, value)
 	}
-	if p.Type == "" {
-		p.Headers[bus.MetadataMalformed] = msg.Metadata[bus.MetadataMalformed]
+	if msg.Metadata[bus.MetadataType] == "" {
+		add(bus.MetadataMalformed, msg.Metadata[bus.MetadataMalformed])
 	}
-	if size := amqpframe.ContentHeader(&p); size > m.headerMax() {
-		return amqp.Publishing{}, &bus.Error{
+	if len(t) > 0 {
+		size += amqpframe.Table
+	}
+	if size > m.headerMax() {
+		return nil, &bus.Error{
 			Code: bus.CodeInvalidTopology, Field: "content header", Reason: "exceeds the frame size", Size: size, Max: m.headerMax(),
 		}
 	}
-	return p, nil
+	return t, nil
 }
 
 // reasonPoisoned is where Watermill's PoisonQueue writes the text of the error that a handler

@@ -98,6 +98,9 @@ func Routes(name string) bool { return name == "CC" || name == "BCC" }
 // facts about one stored copy. A copy that is published again must not bring them along as text,
 // for the broker would leave x-first-death-queue as it is when that copy dies.
 func BrokerOwned(name string) bool {
+	if !strings.HasPrefix(name, "x-") {
+		return false
+	}
 	switch name {
 	case "x-death", "x-delivery-count", "x-acquired-count", "x-stream-offset":
 		return true
