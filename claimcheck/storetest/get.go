@@ -118,7 +118,7 @@ func getCloseEarly(c *check) {
 	k := key("early", day, 1)
 	c.put(s, k, data)
 	// More than a store of a test has connections.
-	const readers = 100
+	const readers = 300
 	for i := range readers {
 		r, err := s.Get(c.ctx, k, 0, whole)
 		if err != nil {

@@ -37,7 +37,7 @@ func putGet(c *check) {
 		every,
 		[]byte("PK\x03\x04\r\n\x1a\r\n%%EOF\n\n"), // bytes that text modes and sniffers like
 		pattern(1, 4095), pattern(2, 4096), pattern(3, 4097),
-		pattern(4, 1<<20), pattern(5, 1<<20+1), pattern(6, 9<<20+77),
+		pattern(4, 1<<20), pattern(5, 1<<20+1), pattern(6, 5<<20+77),
 	} {
 		k := key("round", day, i)
 		c.put(s, k, data)
@@ -112,7 +112,7 @@ func putConcurrentEqual(c *check) {
 		for i := range objects {
 			objects[i] = pattern(byte(i), 50_000+i)
 		}
-		each(puts, func(i int) { errs[i] = s.Put(c.ctx, k, section(objects[i])) })
+		each(puts, func(i int) { errs[i] = s.Put(c.ctx, k, yielding(objects[i])) })
 		winner := -1
 		for i, err := range errs {
 			switch {
@@ -136,7 +136,7 @@ func putConcurrent(c *check) {
 	const puts = 32
 	at := func(i int) string { return key(sprintf("tenant-%d", i%4), day.AddDate(0, 0, i%8), i) }
 	each(puts, func(i int) {
-		if err := s.Put(c.ctx, at(i), section(pattern(byte(i), 3000))); err != nil {
+		if err := s.Put(c.ctx, at(i), yielding(pattern(byte(i), 3000))); err != nil {
 			c.errorf("Put of a key of its own beside others: %v", err)
 		}
 	})

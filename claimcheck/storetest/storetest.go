@@ -12,9 +12,9 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -67,7 +67,7 @@ func Run(t *testing.T, h Harness) {
 // Cases returns the cases for the harness, those of a [claimcheck.PrunableStore] included,
 // which need one: for any other store they are nothing but that New's result is none.
 func Cases(h Harness) []Case {
-	groups := [][]Case{putCases, getCases, contextCases, keyCases, pruneCases}
+	groups := [][]Case{putCases, getCases, contextCases, keyCases, packCases, pruneCases}
 	if h.Forbidden != nil {
 		groups = append(groups, forbiddenCases)
 	}
@@ -88,8 +88,8 @@ func Cases(h Harness) []Case {
 // get their turn. No case of a store that works comes near it.
 const caseTimeout = 2 * time.Minute
 
-// Check runs the case and returns every violation, joined, each with the rule and its place.
-// It uses t for the harness only.
+// Check runs the case and returns nil, or an error that says the rule, its place, and how it
+// was violated. It uses t for the harness only.
 func (c Case) Check(t *testing.T) error {
 	ctx, cancel := context.WithTimeout(t.Context(), caseTimeout)
 	defer cancel()
@@ -97,6 +97,11 @@ func (c Case) Check(t *testing.T) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				k.errorf("panic: %v", p)
+			}
+		}()
 		c.f(k)
 	}()
 	select {
@@ -107,11 +112,15 @@ func (c Case) Check(t *testing.T) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	errs := make([]error, len(k.problems))
-	for i, problem := range k.problems {
-		errs[i] = fmt.Errorf("%s\n\trule: %s (%s)", problem, c.Rule, c.Place)
+	if len(k.problems) == 0 {
+		return nil
 	}
-	return errors.Join(errs...)
+	const most = 20
+	problems := k.problems
+	if more := len(problems) - most; more > 0 {
+		problems = append(problems[:most:most], fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Errorf("%s (%s):\n\t%s", c.Rule, c.Place, strings.Join(problems, "\n\t"))
 }
 
 // rule returns a case with its place.

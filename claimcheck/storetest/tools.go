@@ -3,8 +3,10 @@ package storetest
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -40,13 +42,14 @@ func claimID(at time.Time, n int) string {
 
 // pattern returns n bytes that differ from those of another seed and of another offset.
 func pattern(seed byte, n int) []byte {
-	b := make([]byte, n)
-	x := uint32(seed) + 1
-	for i := range b {
-		x = x*1664525 + 1013904223
-		b[i] = byte(x >> 24)
+	b := make([]byte, 0, n+8)
+	for x := uint64(seed) + 1; len(b) < n; {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		b = binary.LittleEndian.AppendUint64(b, x)
 	}
-	return b
+	return b[:n:n]
 }
 
 // section returns data as the object of a Put.
@@ -71,6 +74,15 @@ func (h *hooked) ReadAt(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	return bytes.NewReader(h.data).ReadAt(p, off)
+}
+
+// yielding returns data as the object of a Put beside others, which get their turn whenever it
+// is read.
+func yielding(data []byte) *io.SectionReader {
+	return sectionOf(&hooked{data, func(int64, int64) error {
+		runtime.Gosched()
+		return nil
+	}}, len(data))
 }
 
 // store returns a new store, or ends the case.
@@ -104,11 +116,30 @@ const whole = 1 << 40
 
 // holds checks that the object is data.
 func (c *check) holds(s claimcheck.Store, key string, data []byte) {
-	got, err := get(c.ctx, s, key, 0, whole)
+	r, err := s.Get(c.ctx, key, 0, whole)
 	if err != nil {
 		c.errorf("Get of %q: %v", key, err)
-	} else if !bytes.Equal(got, data) {
-		c.errorf("Get of %q: %s", key, difference(got, data))
+		return
+	}
+	defer r.Close()
+	buf := make([]byte, 64<<10)
+	for at := 0; ; {
+		n, err := r.Read(buf)
+		if rest := data[at:]; n > len(rest) || !bytes.Equal(buf[:n], rest[:n]) {
+			c.errorf("Get of %q: other bytes than those of the object, at or after %d of %d", key, at, len(data))
+			return
+		}
+		at += n
+		switch {
+		case err == io.EOF && at == len(data):
+			return
+		case err == io.EOF:
+			c.errorf("Get of %q: ends after %d bytes of %d", key, at, len(data))
+			return
+		case err != nil:
+			c.errorf("Read of %q after %d bytes: %v", key, at, err)
+			return
+		}
 	}
 }
 
