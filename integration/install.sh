@@ -18,6 +18,11 @@ rabbitmq() {
 	done
 	return 1
 }
+postgresql() {
+	local f
+	for f in /usr/lib/postgresql/*/bin/postgres; do [ -x "$f" ] && return 0; done
+	return 1
+}
 java_version() { java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'; }
 java17() { have java && at_least 17 "$(java_version)"; }
 python311() { have python3 && python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' && python3 -c 'import ensurepip, venv' 2>/dev/null; }
@@ -33,6 +38,9 @@ need() {
 
 need rabbitmq rabbitmq-server
 need epmd erlang-base
+need postgresql postgresql
+need mariadbd mariadb-server
+need redis-server redis-server
 need java17 default-jre-headless
 need mvn maven
 need python311 python3 python3-venv
@@ -85,6 +93,9 @@ apt install --no-install-recommends "${packages[@]}"
 rm -f "$log"
 
 rabbitmq || missing+=("RabbitMQ, although rabbitmq-server is installed")
+postgresql || missing+=("PostgreSQL, although postgresql is installed")
+have mariadbd || missing+=("MariaDB, although mariadb-server is installed")
+have redis-server || missing+=("Redis, although redis-server is installed")
 have epmd || missing+=("epmd, although erlang-base is installed")
 java17 || missing+=("Java 17 or newer, although default-jre-headless is installed")
 have mvn || missing+=("mvn, although maven is installed")

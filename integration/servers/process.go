@@ -26,6 +26,8 @@ type Process struct {
 	dir     string
 	command func() *exec.Cmd
 	ready   string // a line of output that contains it means: ready
+	// stop is the signal that asks the server to shut down at once, cleanly.
+	stop syscall.Signal
 
 	mu  sync.Mutex // held while the server changes between running and stopped
 	run *running   // nil while stopped
@@ -41,11 +43,10 @@ type running struct {
 // newProcess describes a server that lives in dir, which Close removes. command returns a
 // new command line each time; its environment, folder and arguments are the caller's.
 func newProcess(name, dir, ready string, command func() *exec.Cmd) *Process {
-	return &Process{name: name, dir: dir, ready: ready, command: command}
+	return &Process{name: name, dir: dir, ready: ready, command: command, stop: syscall.SIGTERM}
 }
 
-// tempDir makes the folder of a server. Its parents may be closed to other users: every
-// server runs as the user of the tests.
+// tempDir makes the folder of a server.
 func tempDir(name string) (string, error) {
 	dir, err := os.MkdirTemp("", "envelope-"+name+"-")
 	if err != nil {
@@ -109,8 +110,12 @@ func (p *Process) launch() (*running, error) {
 	out := &watcher{file: log, want: p.ready, found: run.ready}
 	run.cmd.Stdout, run.cmd.Stderr = out, out
 	run.cmd.WaitDelay = time.Second // a grandchild may hold the pipe longer than the server
+	if run.cmd.SysProcAttr == nil {
+		run.cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
 	// Its own group, so that an interrupt at the terminal reaches it only through us.
-	run.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	run.cmd.SysProcAttr.Setpgid = true
+	run.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 
 	started := make(chan error)
 	go func() {
@@ -135,7 +140,7 @@ func (p *Process) launch() (*running, error) {
 // Stop asks the server to shut down, waits for its end and keeps its data. A server that
 // has not ended after 30 seconds is killed, and that is an error. Stopping a stopped server
 // does nothing.
-func (p *Process) Stop() error { return p.end(syscall.SIGTERM) }
+func (p *Process) Stop() error { return p.end(p.stop) }
 
 // Kill ends the server at once, as a crash would, and keeps its data.
 func (p *Process) Kill() error { return p.end(syscall.SIGKILL) }
