@@ -190,15 +190,16 @@ func (o SealOptions) Check(prepared *message.Message) error {
 		return nil
 	}
 	var e entries
-	if e.read(prepared.Metadata); e.others == 0 {
-		return nil
-	}
-	first, found := "", false
+	first, found, read := "", false, false
 	for name, value := range prepared.Metadata {
-		if !e.inMember(name, value, o) || utf8.ValidString(name) && utf8.ValidString(value) {
-			continue
+		if strings.HasPrefix(name, "ankusa_") || utf8.ValidString(name) && utf8.ValidString(value) {
+			continue // ours, or with nothing to find
 		}
-		if !found || name < first {
+		if !read {
+			e.read(prepared.Metadata)
+			read = true
+		}
+		if e.inMember(name, value, o) && (!found || name < first) {
 			first, found = name, true
 		}
 	}

@@ -137,8 +137,34 @@ func validStrings(text string) bool {
 	if i == len(text) || text[i] != '{' {
 		return false
 	}
-	i, o := scanStrings(text, i, nil)
-	return i >= 0 && jsonscan.End(text, i) >= 0 && !o.others
+	if i = jsonscan.SkipSpace(text, i+1); i < len(text) && text[i] == '}' {
+		return jsonscan.End(text, i+1) >= 0
+	}
+	for {
+		if i == len(text) || text[i] != '"' {
+			return false
+		}
+		if i, _ = jsonscan.String(text, i); i < 0 {
+			return false
+		}
+		if i = jsonscan.Colon(text, i); i < 0 || i == len(text) || text[i] != '"' {
+			return false
+		}
+		if i, _ = jsonscan.String(text, i); i < 0 {
+			return false
+		}
+		if i = jsonscan.SkipSpace(text, i); i == len(text) {
+			return false
+		}
+		switch text[i] {
+		case ',':
+			i = jsonscan.SkipSpace(text, i+1)
+		case '}':
+			return jsonscan.End(text, i+1) >= 0
+		default:
+			return false
+		}
+	}
 }
 
 // lastStrings reports whether the last value of each name in an object is a string.

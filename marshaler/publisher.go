@@ -27,7 +27,7 @@ type Publisher struct {
 
 var (
 	_ message.Publisher = (*Publisher)(nil)
-	_ Sealer            = (*Publisher)(nil)
+	_ Fitter            = (*Publisher)(nil)
 )
 
 // WrapPublisher returns a publisher that seals. What inner is given is a new message for
@@ -83,6 +83,9 @@ func (p *Publisher) Size(_ string, prepared *message.Message, tenant string) (in
 	s := p.wire.Size(prepared, tenant)
 	return s.Inline, s.Claim, p.wire.MaxMessageBytes
 }
+
+// Fits implements [Fitter].
+func (p *Publisher) Fits(_ string, prepared *message.Message) bool { return p.wire.Fits(prepared) }
 
 // Close closes the inner publisher, once; every call returns what that returned.
 func (p *Publisher) Close() error {

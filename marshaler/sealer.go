@@ -29,6 +29,17 @@ type Sealer interface {
 	Size(topic string, prepared *message.Message, tenant string) (inline, claim, limit int64)
 }
 
+// A Fitter is a [Sealer] that says of most messages at once that they fit, for those who need
+// no more. All of ours are Fitters.
+type Fitter interface {
+	Sealer
+
+	// Fits reports whether the transport takes a message that Prepare returned with its body
+	// inline. It costs much less than Size, since it counts no more than an upper bound: true
+	// is certain, false may be said of a message that fits. It does not allocate.
+	Fits(topic string, prepared *message.Message) bool
+}
+
 // An Observer counts what is opened. Its methods are called once for each delivery, by
 // several goroutines at once, and must not block. topic is the transport's name of where the
 // message lay (Kafka: the topic; RabbitMQ: the exchange, or the queue where that is empty).

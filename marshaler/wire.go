@@ -152,6 +152,27 @@ func (w *Wire) Size(prepared *message.Message, tenant string) Size {
 	return s
 }
 
+// Fits reports whether a prepared message is certainly not over MaxMessageBytes. False says
+// nothing. It does not allocate.
+func (w *Wire) Fits(prepared *message.Message) bool {
+	const (
+		// What no entry of metadata is the cause of: names, the digest, the size.
+		fixed = 1024
+		// A byte of metadata becomes at most six in the JSON, may be in an attribute too, and
+		// in a key.
+		each = 6 + 1 + 1
+		// An entry in the JSON has quotes, a colon and a comma.
+		entry = len(`"":"",`)
+		// The attributes that have no entry, or are one of their own.
+		attributes = 11
+	)
+	n := w.PerMessage + fixed + attributes*w.PerAttribute + (int64(len(prepared.Payload))/3+1)*4
+	for name, value := range prepared.Metadata {
+		n += int64((len(name)+len(value))*each+entry) + w.PerAttribute
+	}
+	return n <= w.MaxMessageBytes
+}
+
 // full reports whether this many attributes, with this many bytes of names and values, are
 // more than the transport takes.
 func (w *Wire) full(count int, bytes int64) bool {

@@ -131,6 +131,23 @@ func TestCheckInErrorIsPermanentOnlyIfAllAre(t *testing.T) {
 	}
 }
 
+// One pack of two is stored: the call fails all the same, for the messages of the other.
+func TestCheckInThatFailsInPart(t *testing.T) {
+	s, b := &store{}, &broker{}
+	s.put = func(ctx context.Context, key string, obj *io.SectionReader) error {
+		if strings.Contains(key, "globex") {
+			return errDown
+		}
+		return s.Store.Put(ctx, key, obj)
+	}
+	err := wrap(t, claimCheck(t, hookmw.ClaimCheckConfig{Store: s}), b, nil).
+		Publish("hooks", hook(text(70_000)), hook(text(70_000), envelope.MetadataTenantID, "globex"), hook(text(10)))
+	var all *hookmw.CheckInError
+	if !errors.As(err, &all) || len(all.Messages) != 1 || all.Messages[0].Index != 1 || b.calls != 0 {
+		t.Errorf("%d calls of the broker, error %v", b.calls, err)
+	}
+}
+
 // The broker's refusal is the caller's to see, as it is. What was stored stays until retention
 // removes it, and the next attempt does not depend on it.
 func TestFaultAfterCheckIn(t *testing.T) {

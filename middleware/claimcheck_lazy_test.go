@@ -132,3 +132,14 @@ func (g gateway) Open(ctx context.Context, ref, sha256 string, size int64) (io.R
 	body, err := g.Redeem(ctx, ref, sha256, size)
 	return io.NopCloser(bytes.NewReader(body)), err
 }
+
+// What is wrong with a claim as such is found before a lazy handler runs.
+func TestLazyRefusesWhatIsNoClaim(t *testing.T) {
+	cc := claimCheck(t, hookmw.ClaimCheckConfig{Store: &store{}, Lazy: true})
+	msg := hook(nil, envelope.MetadataClaim, "urn:ankusa:claim:v1:globex:01M39VMD8RA3C5HR4RBV67Y002", envelope.MetadataSize, "5",
+		envelope.MetadataSHA256, strings.Repeat("a", 64))
+	var e *envelope.Error
+	if _, err := handle(t, cc, msg); !errors.As(err, &e) || e.Code != envelope.CodeTenantMismatch { // handle: and was not called
+		t.Errorf("error %v", err)
+	}
+}

@@ -65,13 +65,16 @@ func (c *ClaimCheck) WrapPublisher(pub message.Publisher, sealer marshaler.Seale
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &claimPublisher{c: c, inner: pub, sealer: sealer, close: sync.OnceValue(pub.Close)}, nil
+	p := &claimPublisher{c: c, inner: pub, sealer: sealer, close: sync.OnceValue(pub.Close)}
+	p.fitter, _ = sealer.(marshaler.Fitter)
+	return p, nil
 }
 
 type claimPublisher struct {
 	c      *ClaimCheck
 	inner  message.Publisher
 	sealer marshaler.Sealer
+	fitter marshaler.Fitter // sealer, where it is one
 	closed atomic.Bool
 	close  func() error
 }
@@ -123,8 +126,11 @@ func (p *claimPublisher) prepare(topic string, msg *message.Message) (prepared *
 		}
 		prepared.Payload = msg.Payload
 	}
-	inline, claim, limit := p.sealer.Size(topic, prepared, p.c.config.TenantFallback)
 	size := int64(len(prepared.Payload))
+	if p.fitter != nil && size <= p.c.config.InlineMaxBytes && p.fitter.Fits(topic, prepared) {
+		return prepared, false, nil
+	}
+	inline, claim, limit := p.sealer.Size(topic, prepared, p.c.config.TenantFallback)
 	switch {
 	case envelope.IsMalformed(prepared):
 		return prepared, false, nil

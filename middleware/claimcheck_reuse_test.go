@@ -159,10 +159,14 @@ func TestReuseOfASealedMessage(t *testing.T) {
 // for it.
 func TestMalformedMessages(t *testing.T) {
 	s, in := &store{}, &broker{}
-	cc := claimCheck(t, hookmw.ClaimCheckConfig{Store: s})
+	cc := claimCheck(t, hookmw.ClaimCheckConfig{Store: s, InlineMaxBytes: -1})
 	for _, n := range []int{100, 70_000, 90_000} {
 		raw := bytes.Repeat([]byte("{"), n)
-		msg := envelope.OpenMalformed(raw, &envelope.Error{Code: envelope.CodeInvalidJSON}, "bad", map[string]string{envelope.MetadataClaim: claimRef})
+		native := map[string]string{envelope.MetadataClaim: claimRef}
+		if n == 100 {
+			native = nil
+		}
+		msg := envelope.OpenMalformed(raw, &envelope.Error{Code: envelope.CodeInvalidJSON}, "bad", native)
 		called := false
 		_, err := cc.Middleware(func(*message.Message) ([]*message.Message, error) {
 			called = true

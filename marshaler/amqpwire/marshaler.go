@@ -70,7 +70,7 @@ type Marshaler struct {
 	Observer marshaler.Observer
 }
 
-var _ marshaler.Sealer = Marshaler{}
+var _ marshaler.Fitter = Marshaler{}
 
 // Validate reports everything that is wrong with m.
 func (m Marshaler) Validate() error {
@@ -139,6 +139,12 @@ func (m Marshaler) Size(_ string, prepared *message.Message, tenant string) (inl
 	w := m.wire(prepared)
 	s := w.Size(prepared, tenant)
 	return s.Inline, s.Claim, w.MaxMessageBytes
+}
+
+// Fits implements [marshaler.Fitter].
+func (m Marshaler) Fits(_ string, prepared *message.Message) bool {
+	w := m.wire(prepared)
+	return w.Fits(prepared)
 }
 
 // Marshal seals msg. Its errors are permanent: an [envelope.TooLargeError] or an

@@ -74,7 +74,7 @@ type Marshaler struct {
 	Observer marshaler.Observer
 }
 
-var _ marshaler.Sealer = Marshaler{}
+var _ marshaler.Fitter = Marshaler{}
 
 // Validate reports everything that is wrong with m.
 func (m Marshaler) Validate() error {
@@ -120,6 +120,15 @@ func (m Marshaler) Size(topic string, prepared *message.Message, tenant string) 
 	w.PerMessage += m.keySize(topic, prepared)
 	s := w.Size(prepared, tenant)
 	return s.Inline, s.Claim, w.MaxMessageBytes
+}
+
+// Fits implements [marshaler.Fitter]. With a Key of your own, it allocates what that does.
+func (m Marshaler) Fits(topic string, prepared *message.Message) bool {
+	w := m.wire()
+	if m.Key != nil {
+		w.PerMessage += m.keySize(topic, prepared)
+	}
+	return w.Fits(prepared)
 }
 
 // Marshal seals msg into a record for topic. Its errors are permanent: an
