@@ -116,7 +116,7 @@ func TestClientBody(t *testing.T) {
 			for _, open := range []bool{false, true} {
 				for size, want := range map[int64]claimcheck.Code{int64(len(tt.body)): tt.known, -1: tt.unknown} {
 					accepted.Store(0)
-					got, err := fetch(newClient(t, base), open, clientRef, digestOf(tt.body), size)
+					got, err := fetch(newClient(t, base), open, clientRef, textDigest(tt.body), size)
 					what := fmt.Sprintf("open %t, size %d", open, size)
 					if want != good {
 						checkError(t, what, err, want)
@@ -145,7 +145,7 @@ func TestClientSaysEncoded(t *testing.T) {
 		io.WriteString(w, "....")
 	})
 	for _, size := range []int64{-1, 4, 5} {
-		_, err := fetch(newClient(t, srv.URL), false, clientRef, digestOf("body"), size)
+		_, err := fetch(newClient(t, srv.URL), false, clientRef, textDigest("body"), size)
 		checkError(t, fmt.Sprint(size), err, claimcheck.CodeIntegrity)
 		if !strings.Contains(err.Error(), "encoded the body, unasked") {
 			t.Errorf("size %d: %v", size, err)
@@ -161,7 +161,7 @@ func TestClientOpenExactly(t *testing.T) {
 			w.(http.Flusher).Flush() // in chunks
 			io.WriteString(w, answer[2:])
 		})
-		from, err := newClient(t, srv.URL).Open(context.Background(), clientRef, digestOf("body"), 4)
+		from, err := newClient(t, srv.URL).Open(context.Background(), clientRef, textDigest("body"), 4)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestClientTooLarge(t *testing.T) {
 	} {
 		m := &madeUp{length: tt.length, size: 10 << 30}
 		c := newClient(t, "http://gateway", m.config, func(c *claimcheck.ClientConfig) { c.MaxBodyBytes = limit })
-		_, err := fetch(c, false, clientRef, digestOf("body"), tt.size)
+		_, err := fetch(c, false, clientRef, textDigest("body"), tt.size)
 		checkError(t, tt.name, err, tt.code)
 		if n := m.read.Load(); n > tt.most || !m.closed.Load() {
 			t.Errorf("%s: read %d bytes, closed %t", tt.name, n, m.closed.Load())
@@ -243,7 +243,7 @@ func TestClientTooLarge(t *testing.T) {
 	for _, length := range []int64{limit, -1} { // is not over
 		m := &madeUp{length: length, size: limit}
 		c := newClient(t, "http://gateway", m.config, func(c *claimcheck.ClientConfig) { c.MaxBodyBytes = limit })
-		if body, err := fetch(c, false, clientRef, digestOf(string(make([]byte, limit))), -1); err != nil || len(body) != limit {
+		if body, err := fetch(c, false, clientRef, textDigest(string(make([]byte, limit))), -1); err != nil || len(body) != limit {
 			t.Errorf("length %d: %d bytes, %v", length, len(body), err)
 		}
 	}
@@ -252,7 +252,7 @@ func TestClientTooLarge(t *testing.T) {
 // Redeem needs the body and little more; Open needs little, whatever the size.
 func TestClientMemory(t *testing.T) {
 	const size = 64 << 20
-	digest := digestOf(string(make([]byte, size)))
+	digest := textDigest(string(make([]byte, size)))
 	for _, tt := range []struct {
 		name  string
 		most  uint64
@@ -327,7 +327,7 @@ func TestClientTimeout(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := newClient(t, "http://gateway", func(c *claimcheck.ClientConfig) { c.HTTPClient = pipes(t, answer) })
 					start := time.Now()
-					_, err := fetch(c, open, clientSignedRef, digestOf("body"), 4)
+					_, err := fetch(c, open, clientSignedRef, textDigest("body"), 4)
 					checkError(t, "fetch", err, want)
 					if want == claimcheck.CodeUnavailable && !errors.Is(err, context.DeadlineExceeded) {
 						t.Errorf("%v is not about a deadline", err)
@@ -354,7 +354,7 @@ func TestClientTimeout(t *testing.T) {
 func TestClientOpenSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &madeUp{length: -1, size: 1 << 20, pause: 9 * time.Second}
-		from, err := newClient(t, "http://gateway", m.config).Open(context.Background(), clientRef, digestOf(string(make([]byte, 1<<20))), 1<<20)
+		from, err := newClient(t, "http://gateway", m.config).Open(context.Background(), clientRef, textDigest(string(make([]byte, 1<<20))), 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,13 +388,13 @@ func TestClientContext(t *testing.T) {
 		go func() { <-reached; cancel(cause) }()
 		var err error
 		if c := newClient(t, base); open {
-			from, e := c.Open(ctx, clientSignedRef, digestOf("body"), 4)
+			from, e := c.Open(ctx, clientSignedRef, textDigest("body"), 4)
 			if err = e; err == nil {
 				_, err = io.ReadAll(from)
 				from.Close()
 			}
 		} else {
-			_, err = c.Redeem(ctx, clientSignedRef, digestOf("body"), 4)
+			_, err = c.Redeem(ctx, clientSignedRef, textDigest("body"), 4)
 		}
 		checkError(t, fmt.Sprint("open ", open), err, claimcheck.CodeUnavailable)
 		if !errors.Is(err, context.Canceled) {
@@ -417,7 +417,7 @@ func TestClientConnections(t *testing.T) {
 	})
 	c := newClient(t, base)
 	for i := 0; dropped.Load() == 0 && i < 1000; i++ {
-		if body, err := fetch(c, false, clientRef, digestOf("body"), 4); body != "body" || err != nil {
+		if body, err := fetch(c, false, clientRef, textDigest("body"), 4); body != "body" || err != nil {
 			t.Fatalf("%q, %v", body, err)
 		}
 	}
@@ -427,7 +427,7 @@ func TestClientConnections(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	srv.Close()
 	for _, open := range []bool{false, true} {
-		_, err := fetch(newClient(t, srv.URL), open, clientSignedRef, digestOf("body"), 4)
+		_, err := fetch(newClient(t, srv.URL), open, clientSignedRef, textDigest("body"), 4)
 		checkError(t, "nobody listens", err, claimcheck.CodeUnavailable)
 	}
 	// Of many answers one connection is used again, those without a body included.
@@ -441,7 +441,7 @@ func TestClientConnections(t *testing.T) {
 	c = newClient(t, srv.URL)
 	for _, s := range []int64{404, 503, 429, 400, 403, 404} {
 		status.Store(s)
-		if _, err := fetch(c, false, clientRef, digestOf("body"), 4); err == nil {
+		if _, err := fetch(c, false, clientRef, textDigest("body"), 4); err == nil {
 			t.Fatal("no error")
 		}
 	}
@@ -468,7 +468,7 @@ func TestClientTransportErrors(t *testing.T) {
 	} {
 		c := newClient(t, "http://gateway", func(c *claimcheck.ClientConfig) { c.HTTPClient = &http.Client{Transport: quoting{wrap}} })
 		for _, open := range []bool{false, true} {
-			_, err := fetch(c, open, clientSignedRef, digestOf("body"), 4)
+			_, err := fetch(c, open, clientSignedRef, textDigest("body"), 4)
 			checkError(t, name, err, claimcheck.CodeUnavailable)
 			if strings.Contains(name, "one around") && !errors.Is(err, cause) {
 				t.Errorf("%s: %v has lost its cause", name, err)
@@ -482,7 +482,7 @@ func TestClientTransportErrors(t *testing.T) {
 func TestClientProxy(t *testing.T) {
 	const child = "ENVELOPE_TEST_GATEWAY"
 	if base := os.Getenv(child); base != "" {
-		body, err := fetch(newClient(t, base), false, clientRef, digestOf("by proxy"), 8)
+		body, err := fetch(newClient(t, base), false, clientRef, textDigest("by proxy"), 8)
 		fmt.Println("result:", body, err)
 		return
 	}
@@ -512,7 +512,7 @@ func TestClientConcurrently(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if body, err := fetch(c, i%2 == 0, r.String(), digestOf(r.Path()), int64(len(r.Path()))); body != r.Path() || err != nil {
+			if body, err := fetch(c, i%2 == 0, r.String(), textDigest(r.Path()), int64(len(r.Path()))); body != r.Path() || err != nil {
 				t.Errorf("%q, %v", body, err)
 			}
 		})

@@ -29,7 +29,7 @@ const (
 	clientToken     = "Bearer t0ken-of-the-client"
 )
 
-func digestOf(body string) string {
+func textDigest(body string) string {
 	sum := sha256.Sum256([]byte(body))
 	return hex.EncodeToString(sum[:])
 }
@@ -137,7 +137,7 @@ func TestClientRequest(t *testing.T) {
 				c.Header.Add("X-Twice", "2")
 				c.Header.Set("Host", "gateway.example")
 			})
-			if body, err := fetch(c, open, tt.ref, digestOf("body"), 4); body != "body" || err != nil {
+			if body, err := fetch(c, open, tt.ref, textDigest("body"), 4); body != "body" || err != nil {
 				t.Fatalf("%q, %v", body, err)
 			}
 			seen := q.take()
@@ -161,9 +161,9 @@ func TestClientKeepsItsHeader(t *testing.T) {
 	const lower = "authorization" // a map that was written by hand
 	h[lower] = []string{clientToken}
 	c := newClient(t, srv.URL, func(c *claimcheck.ClientConfig) { c.Header = h })
-	h[lower][0] = "changed"
+	maps.DeleteFunc(h, func(_ string, v []string) bool { v[0] = "changed"; return false })
 	h["New"] = []string{"new"}
-	if _, err := fetch(c, false, clientRef, digestOf("body"), 4); err != nil {
+	if _, err := fetch(c, false, clientRef, textDigest("body"), 4); err != nil {
 		t.Fatal(err)
 	}
 	if got := q.take()[0].Header; got.Get("Authorization") != clientToken || got.Get("New") != "" || len(h) != 2 {
@@ -175,7 +175,7 @@ func TestClientKeepsItsHeader(t *testing.T) {
 func TestClientAsksForNothing(t *testing.T) {
 	q, srv := listen(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "body") })
 	c := newClient(t, srv.URL, func(c *claimcheck.ClientConfig) { c.MaxBodyBytes = 100 })
-	good := digestOf("body")
+	good := textDigest("body")
 	for _, tt := range []struct {
 		ref, digest string
 		size        int64
@@ -264,7 +264,7 @@ func TestClientStatus(t *testing.T) {
 		for _, open := range []bool{false, true} {
 			status, header, text = tt.status, tt.header, tt.text
 			what := fmt.Sprint(tt.status, " ", tt.text[:min(40, len(tt.text))])
-			_, err := fetch(newClient(t, srv.URL), open, clientRef, digestOf("body"), 4)
+			_, err := fetch(newClient(t, srv.URL), open, clientRef, textDigest("body"), 4)
 			e := checkError(t, what, err, tt.code)
 			if e.Status != tt.status || e.Ref != clientRef {
 				t.Errorf("%s: status %d, ref %s", what, e.Status, e.Ref)
@@ -329,7 +329,7 @@ func TestClientSigned(t *testing.T) {
 		{200, "other", claimcheck.CodeIntegrity, claimcheck.ErrIntegrity, ""},
 	} {
 		status, text = tt.status, tt.text
-		_, err := fetch(newClient(t, srv.URL), false, clientSignedRef, digestOf("body"), 4)
+		_, err := fetch(newClient(t, srv.URL), false, clientSignedRef, textDigest("body"), 4)
 		e := checkError(t, tt.text, err, tt.code)
 		if !errors.Is(err, tt.is) || tt.want != "" && err.Error() != tt.want {
 			t.Errorf("%v, want %s", err, tt.want)

@@ -105,7 +105,7 @@ func TestFsck(t *testing.T) {
 
 		{"a bit flipped", func(s *objects, key string) { s.m[key][100_000] ^= 1 }, nil, claimcheck.FsckCorrupt},
 		{"not a pack", func(s *objects, key string) { s.m[key][0] = 'Q' }, nil, claimcheck.FsckCorrupt},
-		{"digest of another", nil, func(c *claimcheck.FsckClaim) { c.SHA256 = digestOf("other") }, claimcheck.FsckCorrupt},
+		{"digest of another", nil, func(c *claimcheck.FsckClaim) { c.SHA256 = textDigest("other") }, claimcheck.FsckCorrupt},
 		{"size of another", nil, func(c *claimcheck.FsckClaim) { c.Size++ }, claimcheck.FsckCorrupt},
 
 		{"no reference", nil, func(c *claimcheck.FsckClaim) { c.Ref = "s3://bucket/key" }, claimcheck.FsckInvalid},
@@ -160,7 +160,7 @@ func TestFsckMany(t *testing.T) {
 	for _, c := range claims {
 		list = append(list, claimcheck.FsckClaim{Ref: c.Ref.String(), SHA256: c.SHA256, Size: c.Size})
 	}
-	list = slices.Insert(list, 1, claimcheck.FsckClaim{Ref: "none"}, claimcheck.FsckClaim{Ref: "urn:ankusa:claim:v1:acme:" + packID, SHA256: digestOf("")})
+	list = slices.Insert(list, 1, claimcheck.FsckClaim{Ref: "none"}, claimcheck.FsckClaim{Ref: "urn:ankusa:claim:v1:acme:" + packID, SHA256: textDigest("")})
 	states := func(ctx context.Context) (states []claimcheck.FsckState) {
 		for res := range claimcheck.Fsck(ctx, s, slices.Values(list)) {
 			states = append(states, res.State)
