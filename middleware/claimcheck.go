@@ -26,8 +26,8 @@ type ClaimCheckConfig struct {
 	// Store keeps the bodies. It is the one place that they are read from, whatever a message
 	// says.
 	Store claimcheck.Store
-	// Gateway redeems in place of Store, such as a claimcheck.Client does. Signed references can
-	// be redeemed in no other way.
+	// Gateway redeems in place of Store, as a [claimcheck.Client] does. Signed references can be
+	// redeemed in no other way.
 	Gateway claimcheck.Redeemer
 
 	// InlineMaxBytes is the largest body, in bytes, that rides in its message when there is
@@ -105,7 +105,7 @@ type noStore struct{ claimcheck.Store }
 // them back to handlers: neither side knows that a body was there.
 //
 //	cc, err := hookmw.NewClaimCheck(hookmw.ClaimCheckConfig{Store: store})
-//	pub, err = cc.WrapPublisher(pub, m)
+//	large, err := cc.WrapPublisher(pub, m)
 //	router.AddMiddleware(cc.Middleware, hookmw.Malformed{}.Middleware)
 //
 // where m is the marshaler that pub was made with. Wrap a publisher before it is given to a
