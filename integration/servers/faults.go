@@ -2,6 +2,7 @@ package servers
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -42,7 +43,9 @@ func S3Error(status int, code string) Fault {
 
 // Answer answers with a page of something else.
 func Answer(status int, contentType, body string) Fault {
-	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+	return func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		// Or the connection may be reset before the answer is read.
+		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", contentType)
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))

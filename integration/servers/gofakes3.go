@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -21,7 +22,8 @@ type Gofakes3Options struct {
 	// Delay is how long each request waits before it is answered, as if the server were far.
 	Delay time.Duration
 	// Connections is how many connections are open at a time; whoever comes then waits until
-	// one ends. 0: no limit.
+	// one ends, which each does with its answer: an idle one would keep the others out. 0: no
+	// limit.
 	Connections int
 }
 
@@ -121,10 +123,16 @@ func (g *Gofakes3) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("servers: start gofakes3: %w", err)
 	}
+	server, ended := &http.Server{
+		Handler:           g,
+		ReadHeaderTimeout: readyTimeout,
+		// It would report each fault, and how gofakes3 answers a body that was cut.
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+	}, make(chan struct{})
 	if n := g.options.Connections; n > 0 {
 		l = netutil.LimitListener(l, n)
+		server.SetKeepAlivesEnabled(false)
 	}
-	server, ended := &http.Server{Handler: g, ReadHeaderTimeout: readyTimeout}, make(chan struct{})
 	g.server, g.ended = server, ended
 	go func() {
 		defer close(ended)

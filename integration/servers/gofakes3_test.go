@@ -134,7 +134,6 @@ func TestGofakes3Connections(t *testing.T) {
 		t.Fatal(err)
 	}
 	var open, most atomic.Int64
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	g.Break(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		n := open.Add(1)
 		defer open.Add(-1)
@@ -146,7 +145,7 @@ func TestGofakes3Connections(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	c := g.Client(func(o *s3.Options) { o.HTTPClient = client })
+	c := g.Client() // which keeps what it may
 	var all sync.WaitGroup
 	for range 30 {
 		all.Go(func() {
