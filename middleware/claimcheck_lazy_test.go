@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/watermill-envelope/envelope"
 	"github.com/watermill-envelope/envelope/claimcheck"
+	httpgateway "github.com/watermill-envelope/envelope/claimcheck/gateway"
 	hookmw "github.com/watermill-envelope/envelope/middleware"
 )
 
@@ -118,6 +120,38 @@ func TestGateway(t *testing.T) {
 	}
 	if _, err := claimCheck(t, hookmw.ClaimCheckConfig{Gateway: g}).WrapPublisher(&broker{}, nil); err == nil || !strings.Contains(err.Error(), "Store") {
 		t.Errorf("a publisher without a store: %v", err)
+	}
+}
+
+// Through the gateway of another process, with nothing but its address.
+func TestGatewayOverHTTP(t *testing.T) {
+	s, b := &store{}, &broker{}
+	producer := claimCheck(t, hookmw.ClaimCheckConfig{Store: s})
+	msg := checkedIn(t, producer, b)
+	g, err := httpgateway.New(httpgateway.Config{Store: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(g)
+	defer server.Close()
+	client, err := claimcheck.NewClient(claimcheck.ClientConfig{BaseURL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer := claimCheck(t, hookmw.ClaimCheckConfig{Gateway: client})
+	if err := lazily(t, claimCheck(t, hookmw.ClaimCheckConfig{Gateway: client, Lazy: true}), msg); err != nil {
+		t.Error(err)
+	}
+	if body, err := handle(t, consumer, msg); err != nil || !bytes.Equal(body, text(70_000)) {
+		t.Errorf("handled %d bytes, error %v", len(body), err)
+	}
+	gone := hook(nil, envelope.MetadataClaim, claimRef, envelope.MetadataSize, "5", envelope.MetadataSHA256, strings.Repeat("a", 64))
+	if _, err := handle(t, consumer, gone); !errors.Is(err, claimcheck.ErrNotFound) || !envelope.IsPermanent(err) {
+		t.Errorf("error %v", err)
+	}
+	server.Close()
+	if _, err := handle(t, consumer, b.receive(t, 0)); !errors.Is(err, claimcheck.ErrUnavailable) || !envelope.IsTransient(err) {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -31,4 +31,9 @@
 // the error, the router nacks, and the message is delivered again. How soon is the
 // transport's business: Kafka waits SubscriberConfig.NackResendSleep, 100 ms unless set;
 // AMQP requeues at once.
+//
+// # Large bodies
+//
+// A [ClaimCheck] keeps bodies that are too large for their messages in a store. Its Middleware
+// belongs between Recoverer and Malformed, and its WrapPublisher around every publisher.
 package middleware

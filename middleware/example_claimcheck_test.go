@@ -64,7 +64,10 @@ func ExampleClaimCheck() {
 	fmt.Println(<-handled)
 	fmt.Println(<-handled)
 	objects := 0
-	for range store.List(context.Background(), "claims/tenant=acme/") {
+	for _, err := range store.List(context.Background(), "claims/tenant=acme/") {
+		if err != nil {
+			panic(err)
+		}
 		objects++
 	}
 	fmt.Println(objects, "object in the store")
