@@ -27,13 +27,20 @@ const (
 	MetadataMalformed = "hexeract_malformed"
 
 	// MetadataHeaderPrefix comes before the name of a header that is one of these keys, or
-	// starts like this or with envelope_, which metadata in memory only do. Any other header
-	// is metadata under its own name.
+	// starts like this, or in any letter case with ankusa_ or envelope_ (package envelope's). Any
+	// other header is metadata under its own name.
 	MetadataHeaderPrefix = "hexeract_header_"
 )
 
-// memoryOnly is the prefix of metadata that never leave the process.
-const memoryOnly = "envelope_"
+// foreign reports whether package envelope has names like this for itself.
+func foreign(name string) bool {
+	return hasPrefixFold(name, "ankusa_") || hasPrefixFold(name, "envelope_")
+}
+
+// hasPrefixFold is for prefixes in lower case.
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && s[0]|0x20 == prefix[0] && strings.EqualFold(s[:len(prefix)], prefix)
+}
 
 // MetadataOfHeader returns the key under which a header is metadata.
 func MetadataOfHeader(name string) string {
@@ -41,15 +48,15 @@ func MetadataOfHeader(name string) string {
 	case MetadataType, MetadataReplyTo, MetadataPublishedAt, MetadataCorrelationID, MetadataMalformed:
 		return MetadataHeaderPrefix + name
 	}
-	if strings.HasPrefix(name, MetadataHeaderPrefix) || strings.HasPrefix(name, memoryOnly) {
+	if strings.HasPrefix(name, MetadataHeaderPrefix) || foreign(name) {
 		return MetadataHeaderPrefix + name
 	}
 	return name
 }
 
 // HeaderOfMetadata returns the header that metadata under this key are. It reports false for
-// what is none: the properties of a message, and metadata that exist in memory only
-// (envelope_...).
+// what is none: the properties of a message, and what package envelope says of a message that it
+// carried (ankusa_..., envelope_...).
 func HeaderOfMetadata(key string) (name string, ok bool) {
 	if name, ok := strings.CutPrefix(key, MetadataHeaderPrefix); ok {
 		return name, true
@@ -58,7 +65,7 @@ func HeaderOfMetadata(key string) (name string, ok bool) {
 	case MetadataType, MetadataReplyTo, MetadataPublishedAt, MetadataCorrelationID, MetadataMalformed:
 		return "", false
 	}
-	return key, !strings.HasPrefix(key, memoryOnly)
+	return key, !foreign(key)
 }
 
 // idSpace is the namespace of [ID].

@@ -87,7 +87,7 @@ func reserved() map[string]string {
 	headers := make(map[string]string)
 	for _, name := range []string{
 		"hexeract_type", "hexeract_reply_to", "hexeract_published_at", "correlation_id", "hexeract_malformed",
-		"hexeract_header_x", "envelope_redeemed",
+		"hexeract_header_x", "envelope_redeemed", "ankusa_claim", "Ankusa_Id",
 	} {
 		headers[name] = "of a header"
 	}

@@ -42,7 +42,7 @@ func FuzzUnmarshal(f *testing.F) {
 		}
 	}
 	for _, lines := range []string{
-		"", "hexeract_type=" + stringKind + "x\ncorrelation_id=" + stringKind + "x\nenvelope_redeemed=" + stringKind + "true",
+		"", "hexeract_type=" + stringKind + "x\ncorrelation_id=" + stringKind + "x\nenvelope_redeemed=" + stringKind + "true\nAnkusa_Id=" + stringKind + "x",
 		"hexeract_malformed=" + stringKind + "x", "hexeract_header_a=" + stringKind + "x", "a\xff=" + stringKind + "b\nc=" + stringKind + "\xff",
 		"CC=" + stringKind + "x\nBCC=\x08x\nx-death=\x08\nx-first-death-queue=" + stringKind + "q\nreason_poisoned=" + stringKind + "r",
 		"a=\x01\nb=\x02\nc=\x03\nd=\x04\ne=\x05\nf=\x06\ng=\x07\nh=\x08\ni=\x09\nj=\x0a",
@@ -65,7 +65,7 @@ func FuzzUnmarshal(f *testing.F) {
 			t.Fatalf("%v, error %v", msg, err)
 		}
 		for key, value := range msg.Metadata {
-			if strings.HasPrefix(key, "envelope_") || !utf8.ValidString(key) || !utf8.ValidString(value) {
+			if strings.HasPrefix(key, "envelope_") || strings.HasPrefix(key, "ankusa_") || !utf8.ValidString(key) || !utf8.ValidString(value) {
 				t.Errorf("metadata %q = %q", key, value)
 			}
 		}

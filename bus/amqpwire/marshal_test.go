@@ -120,11 +120,11 @@ func TestContentHeaderBytes(t *testing.T) {
 
 func TestMarshal(t *testing.T) {
 	p := marshal(t, open("tenant", "acme", "hexeract_header_correlation_id", "of a header", "x-death", "of an earlier copy",
-		"x-first-death-queue", "orders.retry", "x-last-death-reason", "expired", "envelope_raw", "of this process", "ankusa_id", "kept"))
+		"x-first-death-queue", "orders.retry", "x-last-death-reason", "expired", "envelope_raw", "of this process", "Ankusa_Headers", "of a hook", "ankusa", "kept"))
 	if string(p.Body) != payload || p.Priority != 0 || p.Expiration != "" || p.UserId != "" || p.AppId != "" || p.ContentEncoding != "" {
 		t.Errorf("publishing %+v", p)
 	}
-	want := amqp.Table{"tenant": "acme", "correlation_id": "of a header", "ankusa_id": "kept"}
+	want := amqp.Table{"tenant": "acme", "correlation_id": "of a header", "ankusa": "kept"}
 	if !maps.EqualFunc(p.Headers, want, func(a, b any) bool { return a == b }) {
 		t.Errorf("headers %v, want %v", p.Headers, want)
 	}
