@@ -64,3 +64,13 @@ func (m Mux) Handle(msg *message.Message) ([]*message.Message, error) {
 	}
 	return h(msg)
 }
+
+// Consume is Handle for the router's AddConsumerHandler. A handler that returns messages, which
+// nobody would publish, is an Internal error.
+func (m Mux) Consume(msg *message.Message) error {
+	produced, err := m.Handle(msg)
+	if err == nil && len(produced) > 0 {
+		return &Error{Code: CodeInternal, Reason: "a handler of Mux.Consume returned messages"}
+	}
+	return err
+}

@@ -147,6 +147,24 @@ func TestMux(t *testing.T) {
 	}
 }
 
+func TestMuxConsume(t *testing.T) {
+	failure := errors.New("the handler's own")
+	mux := bus.Mux{
+		"none": func(*message.Message) ([]*message.Message, error) { return nil, nil },
+		"some": func(msg *message.Message) ([]*message.Message, error) { return []*message.Message{msg}, nil },
+		"fail": func(msg *message.Message) ([]*message.Message, error) { return []*message.Message{msg}, failure },
+	}
+	for messageType, want := range map[string]error{
+		"none": nil, "some": bus.ErrInternal, "fail": failure, "other": bus.ErrMissingHandler,
+	} {
+		msg := message.NewMessage("m", nil)
+		msg.Metadata["hexeract_type"] = messageType
+		if err := mux.Consume(msg); !errors.Is(err, want) {
+			t.Errorf("%s: error %v, want %v", messageType, err, want)
+		}
+	}
+}
+
 // Watermill's own middleware hands the correlation id on.
 func TestWatermillsCorrelationID(t *testing.T) {
 	produced, err := middleware.CorrelationID(func(*message.Message) ([]*message.Message, error) {
