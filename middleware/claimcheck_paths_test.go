@@ -342,3 +342,24 @@ func TestCQRS(t *testing.T) {
 		t.Errorf("handled %d events, %d puts, %d poisoned", len(handled), len(v.s.puts), len(v.out.records))
 	}
 }
+
+// A message that just fits into its topic does not fit into the poison topic with the reason of
+// its failure: it is stored then.
+func TestPoisonedMessageThatGrew(t *testing.T) {
+	v := newService(t)
+	msg := hook(text(2000))
+	size, _, _ := v.out.Size("hooks", msg, "")
+	v.out.MaxMessageBytes = size
+	v.toOut = wrap(t, v.cc, v.out, nil)
+	v.stack().router.AddConsumerHandler("ship", "hooks", v.from, func(*message.Message) error {
+		return envelope.Permanent(errors.New("no such order"))
+	})
+	v.run()
+	if err := v.toOut.Publish("hooks", msg); err != nil || len(v.s.puts) != 0 {
+		t.Fatalf("%d puts, error %v", len(v.s.puts), err)
+	}
+	v.publish(msg)
+	if dead := v.wantOut(1, text(2000)); dead.Metadata[wmmw.ReasonForPoisonedKey] != "no such order" || len(v.s.puts) != 1 {
+		t.Errorf("poisoned %v, %d puts", dead.Metadata, len(v.s.puts))
+	}
+}
