@@ -95,10 +95,11 @@ type Redeemer interface {
 	// Redeem returns the body. A body over the limit of the implementation is an ErrTooLarge.
 	Redeem(ctx context.Context, ref, sha256 string, size int64) ([]byte, error)
 
-	// Open returns a reader of the body that holds little of it in memory. What it gives is
-	// not verified until it has ended: the Read that would return io.EOF returns an
-	// [ErrIntegrity] instead when the size or the digest is another, and whatever was done
-	// with the bytes must be undone then. ctx governs the reader until it is closed, and the
-	// caller closes it, which may be early.
+	// Open returns a reader of the body that holds little of it in memory. Nothing that it
+	// gives is verified before it has ended: where the size or the digest turns out to be
+	// another, its last Read fails with an ErrIntegrity and keeps back what was to be the end,
+	// so that no reader takes the body for complete; whatever was done with it is to be
+	// undone then. Where the size is known before, Open fails itself. ctx governs the reader
+	// until it is closed, which the caller does, early or not.
 	Open(ctx context.Context, ref, sha256 string, size int64) (io.ReadCloser, error)
 }

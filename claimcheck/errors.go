@@ -40,7 +40,7 @@ const (
 	CodeTooLarge Code = "too_large"
 	// CodeRejected: the gateway refuses this request. Permanent.
 	CodeRejected Code = "rejected"
-	// CodeRefExpired: a signed reference after its time. Permanent.
+	// CodeRefExpired: the gateway refuses a signed reference after its time. Permanent.
 	CodeRefExpired Code = "ref_expired"
 )
 

@@ -94,7 +94,7 @@ func (c *Checker) read(ctx context.Context, loc Location, h hash.Hash) ([]byte, 
 
 // Open implements [Redeemer]. It reads the object as Redeem does, and holds 64 KiB at most
 // (the index up to the claim, where that is longer: 8 bytes per claim). It is not limited by
-// MaxBodyBytes. A size that differs from the message's is an error of Open itself.
+// MaxBodyBytes. The reader is one goroutine's; its Close may be called again.
 func (c *Checker) Open(ctx context.Context, ref, sha256 string, size int64) (io.ReadCloser, error) {
 	const op = "open"
 	r, err := parseClaim(op, ref, sha256)

@@ -11,8 +11,10 @@ import (
 	"io"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 
 	"github.com/watermill-envelope/envelope"
 	"github.com/watermill-envelope/envelope/claimcheck"
@@ -433,4 +435,46 @@ func TestLocate(t *testing.T) {
 		}
 	}
 	store.inspect(t)
+}
+
+// TestFewConnections redeems 200 messages at once from a store that has 4 readers at a time:
+// whoever keeps one while waiting for another would wait for ever.
+func TestFewConnections(t *testing.T) {
+	inAllWays(t, func(t *testing.T, redeem way) {
+		p := packOf(t, claimcheck.Body{Data: pattern(1, 100_000)}, claimcheck.Body{Data: pattern(2, 100_000)})
+		object := objectOf(t, p)
+		synctest.Test(t, func(t *testing.T) {
+			store := &testStore{objects: map[string][]byte{p.Key(): object}}
+			connections := make(chan struct{}, 4)
+			store.get = func(ctx context.Context, key string, off, n int64) (io.ReadCloser, error) {
+				connections <- struct{}{}
+				r, err := store.load(ctx, key, off, n)
+				return &connection{r, connections}, err
+			}
+			c := newChecker(t, store)
+			var wg sync.WaitGroup
+			for i := range 200 {
+				claim := p.Claims()[i%2]
+				wg.Go(func() {
+					got, err := redeem(c, t.Context(), claim.Ref.String(), claim.SHA256, claim.Size)
+					if err != nil || digestOf(got) != claim.SHA256 {
+						t.Errorf("got %d bytes, %v", len(got), err)
+					}
+				})
+			}
+			wg.Wait()
+			store.inspect(t)
+		})
+	})
+}
+
+// A connection is given back when its reader is closed.
+type connection struct {
+	io.ReadCloser
+	all chan struct{}
+}
+
+func (c *connection) Close() error {
+	<-c.all
+	return c.ReadCloser.Close()
 }
