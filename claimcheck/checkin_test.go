@@ -304,7 +304,7 @@ func TestCheckInCancelled(t *testing.T) {
 			}
 		}
 		check(<-done, 1)
-		check(c.CheckIn(ctx, []claimcheck.Body{{Tenant: "a"}, {Tenant: "b"}, {Tenant: ""}}), 1)
+		check(c.CheckIn(ctx, []claimcheck.Body{{Tenant: "a"}, {Tenant: "b"}, {Tenant: "a/b"}}), 1)
 	})
 }
 

@@ -60,6 +60,33 @@ func TestOpenClosedEarly(t *testing.T) {
 	}
 }
 
+// TestOpenKeepsItsBytes: what a reader gives is its own, whatever is redeemed before it is read.
+func TestOpenKeepsItsBytes(t *testing.T) {
+	store := &testStore{}
+	c := newChecker(t, store)
+	claim := checkIn(t, c, claimcheck.Body{Tenant: "acme", Data: pattern(1, 1000)})[0]
+	other := checkIn(t, c, claimcheck.Body{Tenant: "acme", Data: pattern(2, 1000)})[0]
+	for range 20 {
+		r, err := c.Open(t.Context(), claim.Ref.String(), claim.SHA256, claim.Size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := c.Redeem(t.Context(), claim.Ref.String(), claim.SHA256, claim.Size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Redeem(t.Context(), other.Ref.String(), other.SHA256, other.Size); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(r); err != nil || digestOf(got) != claim.SHA256 || digestOf(first) != claim.SHA256 {
+			t.Fatalf("read %d bytes, %v", len(got), err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestOpenNothingRead: an empty Read asks for nothing and says nothing.
 func TestOpenNothingRead(t *testing.T) {
 	store := &testStore{}
