@@ -119,7 +119,8 @@ type answer struct {
 	digest  string
 	size    int64 // or less than 0: not known
 	body    io.ReadCloser
-	encoded bool // for the error's text: it was not asked for
+	length  int64 // as the gateway announces it, or less than 0
+	encoded bool  // for the error's text: it was not asked for
 
 	hash hash.Hash
 	read int64
@@ -129,7 +130,7 @@ type answer struct {
 // newAnswer returns the answer to a request for a body, unless it announces another size.
 func newAnswer(ctx context.Context, op string, ref Ref, digest string, size int64, resp *http.Response) (*answer, error) {
 	a := &answer{
-		op: op, ctx: ctx, ref: ref, digest: digest, size: size, body: resp.Body,
+		op: op, ctx: ctx, ref: ref, digest: digest, size: size, body: resp.Body, length: resp.ContentLength,
 		hash: sha256.New(), encoded: resp.Header.Get("Content-Encoding") != "",
 	}
 	if n := resp.ContentLength; size >= 0 && n >= 0 && n != size {
@@ -186,10 +187,10 @@ func (a *answer) differs(err error) error {
 	return &Error{Code: CodeIntegrity, Op: a.op, Ref: a.ref.Masked(), Status: http.StatusOK, Err: err}
 }
 
-// readAll returns the bytes of an answer whose announced size, if there is one, is not over the
-// limit.
+// readAll returns the bytes of an answer whose announced length, if there is one, is not over the
+// limit. Without one memory grows with what comes, not with what the message says.
 func (c *Client) readAll(a *answer) ([]byte, error) {
-	if a.size < 0 {
+	if a.length < 0 {
 		body, err := io.ReadAll(io.LimitReader(a, c.max+1))
 		if err == nil && int64(len(body)) > c.max {
 			err = failure(a.op, a.ref, &Error{Code: CodeTooLarge, Err: fmt.Errorf("over %d bytes", c.max)})
@@ -199,7 +200,7 @@ func (c *Client) readAll(a *answer) ([]byte, error) {
 		}
 		return body, nil
 	}
-	body := make([]byte, a.size)
+	body := make([]byte, a.length)
 	if _, err := io.ReadFull(a, body); err != nil {
 		return nil, err
 	}

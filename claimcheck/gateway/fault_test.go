@@ -321,9 +321,12 @@ func TestSlowBody(t *testing.T) {
 				return nil, nil
 			}
 			return io.NopCloser(io.LimitReader(readFunc(func(p []byte) (int, error) {
+				if ctx.Err() != nil {
+					return 0, ctx.Err()
+				}
 				time.Sleep(9 * time.Second)
 				clear(p)
-				return len(p), ctx.Err()
+				return len(p), nil
 			}), n)), nil
 		}
 		w := &deadlines{discard: discard{h: make(http.Header)}, t: t}
