@@ -81,6 +81,10 @@ func refused(err *amqp.Error) bool {
 
 // isRefusal reports whether the broker ended the handshake at the login or the virtual host.
 func isRefusal(err error) bool {
+	var broker *amqp.Error
+	if errors.As(err, &broker) && broker.Server {
+		return broker.Code == amqp.AccessRefused || broker.Code == amqp.NotAllowed
+	}
 	return errors.Is(err, amqp.ErrCredentials) || errors.Is(err, amqp.ErrVhost) || errors.Is(err, amqp.ErrSASL)
 }
 

@@ -241,7 +241,7 @@ func (s *slot) lane(
 	select {
 	case s.opening <- struct{}{}:
 	case <-ctx.Done():
-		return nil, transport(context.Cause(ctx))
+		return nil, context.Cause(ctx)
 	case <-closed:
 		return nil, ErrClosed
 	}
@@ -271,7 +271,7 @@ func (s *slot) lane(
 		}
 		return s.current.Load(), nil
 	case <-ctx.Done():
-		return nil, transport(context.Cause(ctx))
+		return nil, context.Cause(ctx)
 	case <-closed:
 		return nil, ErrClosed
 	}
