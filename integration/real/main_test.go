@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/watermill-envelope/envelope/integration/internal/suite"
 	"github.com/watermill-envelope/envelope/integration/servers"
 )
 
@@ -18,6 +19,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	suite.Child()
 	var g servers.Group
 	g.Add(func(ctx context.Context) (_ servers.Server, err error) {
 		kafkaServer, err = servers.StartKafka(ctx, servers.KafkaOptions{})

@@ -11,6 +11,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/watermill-envelope/envelope/marshaler"
 	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
 	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
 )
@@ -23,6 +24,8 @@ type Broker struct {
 	NewPublisher func(t testing.TB) message.Publisher
 	// NewSubscriber reads a topic from its start, for a group of consumers that share it.
 	NewSubscriber func(t testing.TB, group string) message.Subscriber
+	// Sealer is the marshaler of what NewPublisher makes; nil where it is not one of ours.
+	Sealer marshaler.Sealer
 }
 
 // Publisher returns a publisher that is closed with the test.
@@ -57,8 +60,9 @@ func Kafka(addr string, o KafkaOptions) Broker {
 	if o.Logger == nil {
 		o.Logger = watermill.NopLogger{}
 	}
+	sealer, _ := o.Marshaler.(marshaler.Sealer)
 	return Broker{
-		Name: "kafka",
+		Name: "kafka", Sealer: sealer,
 		NewPublisher: func(t testing.TB) message.Publisher {
 			t.Helper()
 			config := kafka.DefaultSaramaSyncPublisherConfig()
@@ -121,8 +125,9 @@ func RabbitMQ(url string, o RabbitMQOptions) Broker {
 		c.Publish.ChannelPoolSize = o.PoolSize
 		return c
 	}
+	sealer, _ := o.Marshaler.(marshaler.Sealer)
 	return Broker{
-		Name: "rabbitmq",
+		Name: "rabbitmq", Sealer: sealer,
 		NewPublisher: func(t testing.TB) message.Publisher {
 			t.Helper()
 			pub, err := amqp3.NewPublisher(config(""), o.Logger)
@@ -151,7 +156,7 @@ func RabbitMQv2(url string) Broker {
 		return c
 	}
 	return Broker{
-		Name: "rabbitmq-v2",
+		Name: "rabbitmq-v2", Sealer: amqpwire.Marshaler{Source: "suite"},
 		NewPublisher: func(t testing.TB) message.Publisher {
 			t.Helper()
 			pub, err := amqp2.NewPublisher(config(""), watermill.NopLogger{})

@@ -64,18 +64,7 @@ func (s *stack) run(ctx context.Context, t testing.TB, sub message.Subscriber, t
 		s.seen <- struct{}{}
 		return nil
 	})
-	done := make(chan error, 1)
-	go func() { done <- router.Run(context.WithoutCancel(ctx)) }()
-	t.Cleanup(func() {
-		if err := errors.Join(router.Close(), <-done); err != nil {
-			t.Error(err)
-		}
-	})
-	select {
-	case <-router.Running():
-	case <-ctx.Done():
-		t.Fatal("the router did not start: ", ctx.Err())
-	}
+	start(ctx, t, router)
 }
 
 // wait returns once the handler took n more messages.

@@ -102,27 +102,34 @@ func (l *ledger) until(ctx context.Context, t testing.TB, what string, done func
 }
 
 // consumer runs a router for one member of the group. Stop ends it and waits.
-func consumer(ctx context.Context, t testing.TB, b Broker, topic string, handler message.NoPublishHandlerFunc, middlewares ...message.HandlerMiddleware) (stop func()) {
+func consumer(ctx context.Context, t testing.TB, b Broker, group, topic string, handler message.NoPublishHandlerFunc, middlewares ...message.HandlerMiddleware) (stop func()) {
 	t.Helper()
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: Timeout}, watermill.NopLogger{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	router.AddMiddleware(middlewares...)
-	sub := b.NewSubscriber(t, "rolling")
+	router.AddConsumerHandler("flow", topic, initialized(t, b.NewSubscriber(t, group), topic), handler)
+	return start(ctx, t, router)
+}
+
+// initialized returns sub when it has made what the topic needs: messages that are published
+// from now on are there for it.
+func initialized(t testing.TB, sub message.Subscriber, topic string) message.Subscriber {
+	t.Helper()
 	if init, ok := sub.(message.SubscribeInitializer); ok { // the topic has the partitions that were asked for
 		if err := init.SubscribeInitialize(topic); err != nil {
 			t.Fatal(err)
 		}
 	}
-	router.AddConsumerHandler("flow", topic, sub, handler)
+	return sub
+}
+
+// start runs a router. Stop ends it and waits; so does the end of the test.
+func start(ctx context.Context, t testing.TB, router *message.Router) (stop func()) {
+	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- router.Run(context.WithoutCancel(ctx)) }()
-	select {
-	case <-router.Running():
-	case <-ctx.Done():
-		t.Fatal("the router did not start: ", ctx.Err())
-	}
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
@@ -132,6 +139,11 @@ func consumer(ctx context.Context, t testing.TB, b Broker, topic string, handler
 		})
 	}
 	t.Cleanup(stop)
+	select {
+	case <-router.Running():
+	case <-ctx.Done():
+		t.Fatal("the router did not start: ", ctx.Err())
+	}
 	return stop
 }
 
@@ -159,7 +171,7 @@ func Rollover(t *testing.T, stock, ours Broker, opened *Opened, peer Peer) {
 	}
 
 	l := newLedger()
-	stopOld := consumer(ctx, t, stock, topic, l.handler("old"))
+	stopOld := consumer(ctx, t, stock, "rolling", topic, l.handler("old"))
 	publish(old, "stock", 0)
 	l.until(ctx, t, "the old consumer alone", func(_ int, by map[string]int) bool { return by["old"] > 0 })
 
@@ -167,7 +179,7 @@ func Rollover(t *testing.T, stock, ours Broker, opened *Opened, peer Peer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	consumer(ctx, t, ours, topic, l.handler("new"), queue, hookmw.Malformed{}.Middleware)
+	consumer(ctx, t, ours, "rolling", topic, l.handler("new"), queue, hookmw.Malformed{}.Middleware)
 	for i := 1; i < n/2; i++ { // both versions in one group, producers still old
 		publish(old, "stock", i)
 	}

@@ -25,7 +25,7 @@ func Reconnect(t *testing.T, b Broker, server Restarter) {
 	ctx := Context(t)
 	topic := topicName(t, "load")
 	l := newLedger()
-	consumer(ctx, t, b, topic, l.handler("consumer"))
+	consumer(ctx, t, b, "load", topic, l.handler("consumer"))
 	pub := b.Publisher(t)
 
 	const publishers = 20

@@ -4,7 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -48,6 +50,9 @@ type Peer interface {
 	Watch(ctx context.Context, t testing.TB, topic string) (next func(n int) []Raw)
 	// Put writes one message and waits until the server has it.
 	Put(ctx context.Context, t testing.TB, topic string, m Raw)
+	// Refuse makes the server refuse whatever is published to a topic that was not used
+	// before, until allow is called.
+	Refuse(ctx context.Context, t testing.TB, topic string) (allow func())
 }
 
 // KafkaPeer is a [Peer] over franz-go. It reads topics from their start.
@@ -86,6 +91,42 @@ func (p KafkaPeer) Put(ctx context.Context, t testing.TB, topic string, m Raw) {
 	}
 	if err := KafkaClient(t, p.Addr).ProduceSync(ctx, record).FirstErr(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Refuse implements [Peer] by a topic that takes no batch of the size that every batch has.
+func (p KafkaPeer) Refuse(ctx context.Context, t testing.TB, topic string) func() {
+	t.Helper()
+	const limit = "max.message.bytes"
+	client := KafkaClient(t, p.Addr)
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.Topics = []kmsg.CreateTopicsRequestTopic{{
+		Topic: topic, NumPartitions: 1, ReplicationFactor: 1,
+		Configs: []kmsg.CreateTopicsRequestTopicConfig{{Name: limit, Value: new("1")}},
+	}}
+	created, err := create.RequestWith(ctx, client)
+	if err == nil {
+		err = kerr.ErrorForCode(created.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		alter := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		alter.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{
+			ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: topic,
+			Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{
+				Name: limit, Op: kmsg.IncrementalAlterConfigOpDelete,
+			}},
+		}}
+		altered, err := alter.RequestWith(ctx, client)
+		if err == nil {
+			err = kerr.ErrorForCode(altered.Resources[0].ErrorCode)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -157,4 +198,25 @@ func (p AMQPPeer) Put(ctx context.Context, t testing.TB, topic string, m Raw) {
 		publishing.Headers[h.Name] = h.Value
 	}
 	AMQPPublish(ctx, t, p.exchange(t, topic), topic, "", publishing)
+}
+
+// Refuse implements [Peer] by a queue that is full.
+func (p AMQPPeer) Refuse(_ context.Context, t testing.TB, topic string) func() {
+	t.Helper()
+	channel := p.exchange(t, topic)
+	queue, err := channel.QueueDeclare(topic+".full", true, false, false, false, amqp.Table{
+		"x-max-length": 0, "x-overflow": "reject-publish",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := channel.QueueBind(queue.Name, "", topic, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if _, err := channel.QueueDelete(queue.Name, false, false, false); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
