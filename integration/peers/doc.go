@@ -1,6 +1,7 @@
 // Package peers checks the wire format against readers that are not ours: the Ankusa SDKs
 // for Python and Rust, each behind a small program of this package that decodes one message
-// after the other.
+// after the other and redeems claims. Packs are checked against a builder and a ZIP library
+// of another language.
 //
 // [Python] and [Rust] start a peer for a test, and [GitHubBodies] are real webhook bodies to
 // send to it. What they need is fetched or built once by the package managers' own clients,

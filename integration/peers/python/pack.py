@@ -4,7 +4,7 @@ It is written from the description of the layout and shares nothing with the lib
 encoder: the headers are packed here, and zipfile, Python's own, reads the result.
 
     pack.py build FILE    writes a pack. Standard input is a JSON object: "pack_id", and
-                          "claims", each with "id", "body" (base64), "content_type" and
+                          "claims", each with "id", "body" (base64; null: empty), "content_type" and
                           "received_at".
     pack.py read FILE     tests a pack as `unzip -t` does and prints its entries as a JSON
                           object of names and contents (base64), with the order in "names".
@@ -67,7 +67,7 @@ class Pack:
 def build(request):
     first = ulid_number(request["pack_id"])
     assert first % 65536 == 0, "a pack's own id has position 0"
-    bodies = [base64.b64decode(claim["body"]) for claim in request["claims"]]
+    bodies = [base64.b64decode(claim["body"] or "") for claim in request["claims"]]
     index, manifest = b"", []
     offset = 30 + len("index.bin") + 8 * len(bodies)
     for position, (claim, body) in enumerate(zip(request["claims"], bodies)):
