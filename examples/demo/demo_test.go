@@ -12,10 +12,12 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -86,11 +88,18 @@ func TestDemo(t *testing.T) {
 		`"body_base64":"AAECAwQFBgcICQoLDA0ODxAR[320 more]"`,
 		`"body_base64":""`,
 		`reason envelope: invalid_field "id"`,
-		"6 hooks equal end to end, 1 refused, 1 broken message kept in the poison topic.",
+		"POST /standard  text/plain  3145728 bytes  6 headers -> 202",
+		"POST /standard  text/plain  20971520 bytes  6 headers -> 202",
+		`"claim":"urn:ankusa:claim:v1:acme:`,
+		"claims/tenant=acme/dt=",
+		"8 hooks equal end to end, 2 of them with the body in the store, 1 refused, 1 broken message kept in the poison topic.",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report does not say %q", want)
 		}
+	}
+	if n := strings.Count(text, "✓ JSON 757   ✓ claim") + strings.Count(text, "✓ JSON 758   ✓ claim"); n != 2 {
+		t.Errorf("%d claims are the same at both ends, want 2", n)
 	}
 	if n := strings.Count(text, "✓ ids   ✓ bytes"); n != len(stops) {
 		t.Errorf("%d hooks are equal, want %d", n, len(stops))
@@ -100,6 +109,57 @@ func TestDemo(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(text)
+	}
+}
+
+// A bucket is as good as a folder, and nothing stays in it.
+func TestDemoWithABucket(t *testing.T) {
+	bucket := &bucket{objects: map[string][]byte{}}
+	server := httptest.NewServer(bucket)
+	defer server.Close()
+	cmd := program(t, "ordinary", "-s3", server.URL+"/hooks")
+	cmd.Env = append(cmd.Env, "AWS_ACCESS_KEY_ID=k", "AWS_SECRET_ACCESS_KEY=s")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "2 of them with the body in the store") ||
+		!strings.Contains(string(out), "lie in the bucket hooks") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	bucket.mu.Lock()
+	defer bucket.mu.Unlock()
+	if bucket.puts != 2 || len(bucket.objects) != 0 {
+		t.Errorf("%d objects were put and %d are left, want 2 and 0", bucket.puts, len(bucket.objects))
+	}
+}
+
+// A bucket is the little of S3 that the demo needs.
+type bucket struct {
+	mu      sync.Mutex
+	puts    int
+	objects map[string][]byte
+}
+
+func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	object, found := b.objects[r.URL.Path]
+	switch {
+	case !strings.HasPrefix(r.URL.Path, "/hooks/claims/tenant=acme/dt="):
+		w.WriteHeader(http.StatusBadRequest)
+	case r.Method == http.MethodPut:
+		b.puts++
+		w.Header().Set("ETag", `"1"`)
+		b.objects[r.URL.Path] = body
+	case r.Method == http.MethodDelete:
+		delete(b.objects, r.URL.Path)
+		w.WriteHeader(http.StatusNoContent)
+	case !found:
+		w.WriteHeader(http.StatusNotFound)
+	default:
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(object))
 	}
 }
 
@@ -173,7 +233,7 @@ func TestLiveTrafficUntilInterrupted(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("%d hooks were answered with 202 and not handled before the end", len(want))
 	}
-	if !strings.Contains(last, "msg=stopped hooks=6") {
+	if !strings.Contains(last, "msg=stopped hooks=8") {
 		t.Errorf("the last line is %s", last)
 	}
 }
@@ -211,6 +271,9 @@ func TestBadUse(t *testing.T) {
 	}{
 		{[]string{"-nonsense"}, "flag provided but not defined: -nonsense"},
 		{[]string{"-amqp", "http://user:secret@host"}, "demo: -amqp is not the URL of an AMQP server"},
+		{[]string{"-s3", "http://user:secret@host/claims"}, "demo: -s3 is not the URL of a bucket"},
+		{[]string{"-s3", "http://localhost:9000"}, "demo: -s3 is not the URL of a bucket"},
+		{[]string{"-s3", "http://localhost:9000/claims", "-store", "x"}, "demo: -s3 and -store are two places"},
 	}
 	for _, tt := range tests {
 		var out, stderr bytes.Buffer
@@ -231,6 +294,7 @@ func TestCurl(t *testing.T) {
 	for _, want := range []string{
 		"cd demo/requests\n",
 		`curl -i -w '\n' -K github-push.curl --connect-to ::localhost:9000` + "\n",
+		"yes 'one of many lines of a body that no broker takes' | head -c 3145728 > 3MiB.txt\ncurl -i -w '\\n' -K large.curl",
 		`curl -i -w '\n' -K stripe-payment.curl --connect-to ::localhost:9000 \` + "\n  -H 'Stripe-Signature: t=",
 	} {
 		if !strings.Contains(out.String(), want) {

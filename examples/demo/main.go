@@ -1,14 +1,17 @@
 // Demo shows the whole path of a webhook: an HTTP receiver publishes it to Kafka, a router
-// with an ordinary Watermill handler consumes it and republishes it to RabbitMQ, and clients
-// that are not Watermill read what stands on both.
+// with an ordinary Watermill handler consumes it and republishes it to RabbitMQ, a second
+// group of consumers gets it as well, and clients that are not Watermill read what stands on
+// both brokers. A body that is too large for a message lies in a store meanwhile.
 //
-// Without flags both brokers run inside the process, the requests of the requests directory
-// are sent, and the program ends by itself: with status 1 when anything is not the same at
-// both ends. With -kafka and -amqp it does the same on real servers, under topics of its own
-// that it deletes. With -listen it takes real traffic until it is interrupted.
+// Without flags both brokers run inside the process, bodies are stored in a temporary folder,
+// the requests of the requests directory are sent, and the program ends by itself: with status
+// 1 when anything is not the same at both ends. With -kafka, -amqp and -s3 it does the same on
+// real servers, under topics of its own that it deletes, as it deletes the objects. With
+// -listen it takes real traffic until it is interrupted.
 //
 //	go run ./demo
 //	go run ./demo -kafka localhost:9092 -amqp amqp://guest:guest@localhost:5672/ -listen :8080
+//	go run ./demo -s3 http://localhost:9000/claims
 //	go run ./demo -curl
 package main
 
@@ -51,6 +54,8 @@ func run(args []string, h message.HandlerFunc, stdout, stderr io.Writer) (err er
 	flags.SetOutput(stderr)
 	kafkaAddr := flags.String("kafka", "", "brokers of a real Kafka, as `host:port`[,host:port]; embedded when empty")
 	amqpURI := flags.String("amqp", "", "`url` of a real RabbitMQ; embedded when empty")
+	bucketURL := flags.String("s3", "", "`url` of a bucket for large bodies, such as http://localhost:9000/claims; files when empty")
+	folder := flags.String("store", "", "`folder` for large bodies that are kept as files; a temporary one when empty")
 	listen := flags.String("listen", "", "take real traffic on this `address`, such as :8080, until interrupted")
 	curl := flags.Bool("curl", false, "print the curl commands of the requests, signed for the next five minutes")
 	if err := flags.Parse(args); err != nil {
@@ -86,6 +91,12 @@ func run(args []string, h message.HandlerFunc, stdout, stderr io.Writer) (err er
 		defer stop()
 		c.amqp = uri
 	}
+
+	remove, err := c.openBodies(*bucketURL, *folder, *listen != "" && !(*kafkaAddr == "" && *amqpURI == ""))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

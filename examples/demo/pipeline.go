@@ -31,22 +31,31 @@ type config struct {
 	group     string                // of the Kafka consumer
 	secrets   func(s source) string // of each source
 	handler   message.HandlerFunc   // what the service does with a hook
+	bodies    bodies                // where those lie that are too large for a message
 	log       *slog.Logger
 	watermill *slog.Logger // what Watermill logs
 
 	// The rest looks on and may be nil.
 	accepting func(msg *message.Message, publish func() error) error // publish puts a hook on Kafka
 	watch     func(*message.Message)                                 // sees what the handler is given
+	archive   func(*message.Message)                                 // sees what the second group is given
 	delivered func(*message.Message)                                 // sees what RabbitMQ has confirmed
 	drain     func() error                                           // waits for hooks when no more are taken
 }
 
 func (c config) poison() string { return c.topic + ".poison" }
 
+// archivePoison is the poison topic of the second group.
+func (c config) archivePoison() string { return c.topic + ".archive.poison" }
+
 // A pipeline is the whole path of a hook:
 //
 //	HTTP request -> receiver -> Kafka -> handler -> RabbitMQ
+//	                                  -> a second group, which only looks at it
+//
+// Messages have the bodies that are small enough, and references to the others.
 type pipeline struct {
+	claims *hookmw.ClaimCheck
 	url    string // of the HTTP server
 	server *http.Server
 	router *message.Router
@@ -62,7 +71,11 @@ func start(ctx context.Context, c config) (p *pipeline, err error) {
 			err = errors.Join(err, p.closeAll())
 		}
 	}()
-	toKafka, fromKafka, err := p.openKafka(c)
+	p.claims, err = hookmw.NewClaimCheck(hookmw.ClaimCheckConfig{Store: c.bodies.store, Logger: c.log})
+	if err != nil {
+		return p, err
+	}
+	toKafka, groups, err := p.openKafka(c)
 	if err != nil {
 		return p, fmt.Errorf("kafka: %w", err)
 	}
@@ -70,7 +83,7 @@ func start(ctx context.Context, c config) (p *pipeline, err error) {
 	if err != nil {
 		return p, fmt.Errorf("rabbitmq: %w", err)
 	}
-	if p.router, err = newRouter(c, fromKafka, toKafka, toRabbit); err != nil {
+	if p.router, err = newRouter(c, p.claims, groups, toKafka, toRabbit); err != nil {
 		return p, err
 	}
 	go func() { p.failed <- p.router.Run(context.WithoutCancel(ctx)) }()
@@ -100,7 +113,9 @@ func (p *pipeline) closeAll() error {
 	return errors.Join(errs...)
 }
 
-func (p *pipeline) openKafka(c config) (message.Publisher, message.Subscriber, error) {
+// openKafka returns a publisher, and a subscriber for each of the two groups.
+func (p *pipeline) openKafka(c config) (message.Publisher, [2]message.Subscriber, error) {
+	var groups [2]message.Subscriber
 	log := watermill.NewSlogLogger(c.watermill)
 	wire := kafkawire.Marshaler{}
 
@@ -111,29 +126,42 @@ func (p *pipeline) openKafka(c config) (message.Publisher, message.Subscriber, e
 		Brokers: c.kafka, Marshaler: wire, OverwriteSaramaConfig: producer,
 	}, log)
 	if err != nil {
-		return nil, nil, err
+		return nil, groups, err
 	}
 	p.opened(pub.Close)
+	claims, err := p.claims.WrapPublisher(pub, wire)
+	if err != nil {
+		return nil, groups, err
+	}
 
 	consumer := kafka.DefaultSaramaSubscriberConfig()
 	consumer.Consumer.Offsets.Initial = sarama.OffsetOldest
-	sub, err := kafka.NewSubscriber(kafka.SubscriberConfig{
-		Brokers: c.kafka, Unmarshaler: wire, ConsumerGroup: c.group,
-		OverwriteSaramaConfig:  consumer,
-		NackResendSleep:        time.Second,
-		InitializeTopicDetails: &sarama.TopicDetail{NumPartitions: 3, ReplicationFactor: -1},
-	}, log)
-	if err != nil {
-		return nil, nil, err
+	for i, group := range []string{c.group, c.group + "-archive"} {
+		sub, err := kafka.NewSubscriber(kafka.SubscriberConfig{
+			Brokers: c.kafka, Unmarshaler: wire, ConsumerGroup: group,
+			OverwriteSaramaConfig:  consumer,
+			NackResendSleep:        time.Second,
+			InitializeTopicDetails: &sarama.TopicDetail{NumPartitions: 3, ReplicationFactor: -1},
+		}, log)
+		if err != nil {
+			return nil, groups, err
+		}
+		p.opened(sub.Close)
+		for _, topic := range []string{c.topic, c.poison(), c.archivePoison()} {
+			if err := sub.SubscribeInitialize(topic); err != nil {
+				return nil, groups, err
+			}
+		}
+		groups[i] = sub
 	}
-	p.opened(sub.Close)
-	return pub, sub, errors.Join(sub.SubscribeInitialize(c.topic), sub.SubscribeInitialize(c.poison()))
+	return claims, groups, nil
 }
 
 func (p *pipeline) openRabbit(c config) (message.Publisher, error) {
 	log := watermill.NewSlogLogger(c.watermill)
 	conf := amqp.NewDurableQueueConfig(c.amqp)
-	conf.Marshaler = amqpwire.Marshaler{}
+	wire := amqpwire.Marshaler{}
+	conf.Marshaler = wire
 	conf.Publish.ConfirmDelivery = true
 
 	// RabbitMQ drops what no queue takes, without an error: the queue comes first.
@@ -149,12 +177,12 @@ func (p *pipeline) openRabbit(c config) (message.Publisher, error) {
 		return nil, err
 	}
 	p.opened(pub.Close)
-	return pub, nil
+	return p.claims.WrapPublisher(pub, wire)
 }
 
-// newRouter makes a router like that of any service: with a poison topic, retries and the
-// gate, around one handler.
-func newRouter(c config, from message.Subscriber, poison, to message.Publisher) (*message.Router, error) {
+// newRouter makes a router like that of any service: with a poison topic, retries, the claim
+// check and the gate, around a handler for each group.
+func newRouter(c config, claims *hookmw.ClaimCheck, groups [2]message.Subscriber, poison, to message.Publisher) (*message.Router, error) {
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 30 * time.Second}, watermill.NewSlogLogger(c.watermill))
 	if err != nil {
 		return nil, err
@@ -163,21 +191,33 @@ func newRouter(c config, from message.Subscriber, poison, to message.Publisher) 
 	if err != nil {
 		return nil, err
 	}
-	router.AddMiddleware(
-		toPoison,
+	toArchivePoison, err := wmmw.PoisonQueueWithFilter(poison, c.archivePoison(), hookmw.ShouldPoison)
+	if err != nil {
+		return nil, err
+	}
+	stack := []message.HandlerMiddleware{
 		wmmw.Retry{MaxRetries: 5, InitialInterval: time.Second, ShouldRetry: hookmw.ShouldRetry}.Middleware,
 		wmmw.Recoverer,
+		claims.Middleware,
 		hookmw.Malformed{Logger: c.log}.Middleware,
-	)
+	}
 	if c.delivered != nil {
 		to = confirmed{to, c.delivered}
 	}
-	router.AddHandler("hooks", c.topic, from, c.topic, to, func(msg *message.Message) ([]*message.Message, error) {
+	hooks := router.AddHandler("hooks", c.topic, groups[0], c.topic, to, func(msg *message.Message) ([]*message.Message, error) {
 		if c.watch != nil {
 			c.watch(msg)
 		}
 		return c.handler(msg)
 	})
+	hooks.AddMiddleware(append([]message.HandlerMiddleware{toPoison}, stack...)...)
+	archive := router.AddConsumerHandler("archive", c.topic, groups[1], func(msg *message.Message) error {
+		if c.archive != nil {
+			c.archive(msg)
+		}
+		return nil
+	})
+	archive.AddMiddleware(append([]message.HandlerMiddleware{toArchivePoison}, stack...)...)
 	return router, nil
 }
 

@@ -68,6 +68,11 @@ func (p *printer) trip(t *trip, checks []check) {
 	p.line("", "ankusa_source_id=%s ankusa_tenant_id=%s ankusa_verification=%s and %d more",
 		t.seen.metadata["ankusa_source_id"], t.seen.metadata["ankusa_tenant_id"],
 		t.seen.metadata["ankusa_verification"], len(t.seen.metadata)-3)
+	p.line("group 2", "%s  %s  %s", t.archived.uuid, size(t.archived.payload), preview(t.archived.payload))
+	if t.key != "" {
+		p.line("store", "%s", t.key)
+		p.line("", "a ZIP file; its entry %s has %s", t.onKafka.claimID(), size(t.stored))
+	}
 	same := "the same"
 	if string(t.record.Value) != string(t.delivery.Body) {
 		same = "OTHER"

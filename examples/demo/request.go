@@ -22,6 +22,18 @@ const defaultAddr = "localhost:8080"
 //go:embed requests
 var requests embed.FS
 
+// largeBodies are the bodies that are no files, by the names that curl reads, with their
+// sizes. A line of shell makes them.
+var largeBodies = map[string]int{"3MiB.txt": 3 << 20, "20MiB.txt": 20 << 20}
+
+const largeLine = "one of many lines of a body that no broker takes"
+
+// largeBody is what `yes "$largeLine" | head -c $n` writes.
+func largeBody(n int) []byte {
+	line := largeLine + "\n"
+	return bytes.Repeat([]byte(line), n/len(line)+1)[:n]
+}
+
 // A request is one file of the requests directory.
 type request struct {
 	name   string // of the file, without .curl
@@ -78,6 +90,10 @@ func (r *request) option(line string) error {
 			return nil
 		}
 		r.file = file
+		if n, ok := largeBodies[file]; ok {
+			r.body = largeBody(n)
+			return nil
+		}
 		r.body, err = fs.ReadFile(requests, "requests/"+file)
 		return err
 	default:
@@ -124,6 +140,9 @@ func (r *request) to(base string) (*http.Request, error) {
 // directory.
 func (r *request) curl(addr string) string {
 	var b strings.Builder
+	if n, ok := largeBodies[r.file]; ok {
+		fmt.Fprintf(&b, "yes '%s' | head -c %d > %s\n", largeLine, n, r.file)
+	}
 	fmt.Fprintf(&b, "curl -i -w '\\n' -K %s.curl", r.name)
 	if addr != defaultAddr {
 		fmt.Fprintf(&b, " --connect-to ::%s", addr)

@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
 )
 
 // errDiffers is the result of a run in which something was not what it should be.
@@ -31,6 +28,8 @@ var stops = []stop{
 	{"slack-command", "Slack command, url-encoded"},
 	{"every-byte", "Standard Webhooks, all 256 byte values"},
 	{"empty", "Standard Webhooks, an empty body"},
+	{"large", "Standard Webhooks, 3 MiB"},
+	{"huge", "Standard Webhooks, 20 MiB"},
 }
 
 // A demo sends hooks through a pipeline and looks at them at each place.
@@ -40,20 +39,21 @@ type demo struct {
 	hooks    *kafkaWitness
 	poison   *kafkaWitness
 	queue    *amqpWitness
-	seen     chan sighting
-	n        int   // of the step
-	wrong    int   // steps that were not right
-	github   int32 // partition of the first hook, and so of all of its source
+	seen     chan sighting // of the handler
+	archived chan sighting // of the handler of the second group
+	objects  []string      // keys of the bodies that were stored
+	n        int           // of the step
+	wrong    int           // steps that were not right
+	github   int32         // partition of the first hook, and so of all of its source
 }
 
 // runDemo sends every request of the requests directory through a pipeline made of c, prints what
 // becomes of it, and returns errDiffers when a hook is not the same at both ends.
 func runDemo(ctx context.Context, c config, out io.Writer) (err error) {
 	begin := time.Now()
-	d := &demo{printer: newPrinter(out), seen: make(chan sighting, 16)}
-	c.watch = func(msg *message.Message) {
-		d.seen <- sighting{msg.UUID, slices.Clone(msg.Payload), maps.Clone(msg.Metadata)}
-	}
+	d := &demo{printer: newPrinter(out), seen: make(chan sighting, 16), archived: make(chan sighting, 16)}
+	c.watch = func(msg *message.Message) { d.seen <- see(msg) }
+	c.archive = func(msg *message.Message) { d.archived <- see(msg) }
 	c.log = slog.New(slog.DiscardHandler) // what is refused is a part of the report
 	c.secrets = func(s source) string { return s.testSecret }
 	if d.pipeline, err = start(ctx, c); err != nil {
@@ -64,10 +64,11 @@ func runDemo(ctx context.Context, c config, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.pipeline.closeAll(), d.closeWitnesses(c)) }()
 
-	d.printf("%s\n%s\n", d.paint(bold, "HTTP request -> Kafka -> an ordinary Watermill handler -> RabbitMQ"),
-		"What stands on the brokers is read by franz-go and amqp091-go, which know nothing of Watermill.")
+	d.printf("%s\n%s\n%s\n", d.paint(bold, "HTTP request -> Kafka -> an ordinary Watermill handler -> RabbitMQ"),
+		"What stands on the brokers is read by franz-go and amqp091-go, which know nothing of Watermill.",
+		"Bodies over 64 KiB lie in "+c.bodies.where+", and are read there as the ZIP files that they are.")
 	for _, s := range stops {
-		if err := d.hook(ctx, s); err != nil {
+		if err := d.hook(ctx, c, s); err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
 	}
@@ -91,12 +92,16 @@ func (d *demo) openWitnesses(c config) (err error) {
 	return err
 }
 
-// closeWitnesses removes what the demo made on servers that go on without it.
+// closeWitnesses removes what the demo made on servers that go on without it, and the bodies,
+// which no message is about any more.
 func (d *demo) closeWitnesses(c config) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, key := range d.objects {
+		err = errors.Join(err, c.bodies.store.Delete(ctx, key))
+	}
 	if c.temporary {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		err = errors.Join(d.hooks.remove(ctx, c.topic, c.poison()), d.queue.remove(c.topic))
+		err = errors.Join(err, d.hooks.remove(ctx, c.topic, c.poison(), c.archivePoison()), d.queue.remove(c.topic))
 	}
 	d.hooks.close()
 	d.poison.close()
@@ -137,7 +142,7 @@ func (d *demo) send(ctx context.Context, s stop) (*trip, error) {
 }
 
 // hook follows one hook from the request to RabbitMQ.
-func (d *demo) hook(ctx context.Context, s stop) error {
+func (d *demo) hook(ctx context.Context, c config, s stop) error {
 	t, err := d.send(ctx, s)
 	if err != nil {
 		return err
@@ -151,10 +156,13 @@ func (d *demo) hook(ctx context.Context, s stop) error {
 	if t.onKafka, err = readWire(t.record.Value); err != nil {
 		return err
 	}
-	select {
-	case t.seen = <-d.seen:
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for the handler: %w", ctx.Err())
+	for range 2 { // the two groups, whichever is first
+		select {
+		case t.seen = <-d.seen:
+		case t.archived = <-d.archived:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the handlers: %w", ctx.Err())
+		}
 	}
 	if t.delivery, err = d.queue.next(ctx); err != nil {
 		return err
@@ -162,8 +170,11 @@ func (d *demo) hook(ctx context.Context, s stop) error {
 	if t.onRabbit, err = readWire(t.delivery.Body); err != nil {
 		return err
 	}
-	if t.opened, err = (amqpwire.Marshaler{}).Unmarshal(t.delivery); err != nil {
+	if err := t.open(ctx, d.pipeline.claims, c.bodies); err != nil {
 		return err
+	}
+	if t.key != "" {
+		d.objects = append(d.objects, t.key)
 	}
 	if d.n == 1 {
 		d.github = t.record.Partition
@@ -231,6 +242,8 @@ func (d *demo) malformed(ctx context.Context, c config) error {
 	select {
 	case s := <-d.seen:
 		handler.wrong = append(handler.wrong, "it saw "+s.uuid)
+	case s := <-d.archived:
+		handler.wrong = append(handler.wrong, "the second group's saw "+s.uuid)
 	default:
 	}
 	checks := []check{refused, same, key, why, handler}
@@ -246,6 +259,7 @@ func (d *demo) summary(took time.Duration) error {
 		return errors.Join(errDiffers, d.err)
 	}
 	d.printf("\n%s\n", d.paint(green, fmt.Sprintf(
-		"%d hooks equal end to end, 1 refused, 1 broken message kept in the poison topic. %v", len(stops), took)))
+		"%d hooks equal end to end, %d of them with the body in the store, 1 refused, 1 broken message kept in the poison topic. %v",
+		len(stops), len(d.objects), took)))
 	return d.err
 }

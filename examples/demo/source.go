@@ -53,10 +53,14 @@ var sources = []source{
 	},
 }
 
+// maxBodyBytes is the largest body that is taken: what a broker takes is no limit here.
+const maxBodyBytes = 32 << 20
+
 // options are how a request of s becomes an envelope.
 func (s source) options(secret string) webhook.RequestOptions {
 	return webhook.RequestOptions{
 		Source:       s.name,
+		MaxBodyBytes: maxBodyBytes,
 		Tenant:       tenant,
 		Verify:       s.verify(secret),
 		DedupeHeader: s.dedupeHeader,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,6 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
+	hookmw "github.com/watermill-envelope/envelope/middleware"
 )
 
 // A trip is one hook at each of the places that it came past.
@@ -27,17 +30,43 @@ type trip struct {
 
 	record   *kgo.Record // as it stands on Kafka
 	seen     sighting    // what the handler was given
+	archived sighting    // what the handler of the second group was given
 	delivery amqp.Delivery
 
 	onKafka, onRabbit wire             // what the two texts say
+	key               string           // of the object that holds the body, when the message does not
+	stored            []byte           // the body as it lies there
 	opened            *message.Message // what the next Watermill service is given
 }
 
-// A sighting is a copy of the message that the handler was given.
+// open reads what RabbitMQ delivered as the next Watermill service does, and the body where
+// it is stored as nobody does who knows this library.
+func (t *trip) open(ctx context.Context, claims *hookmw.ClaimCheck, b bodies) error {
+	msg, err := amqpwire.Marshaler{}.Unmarshal(t.delivery)
+	if err != nil {
+		return err
+	}
+	msg.SetContext(ctx)
+	redeem := claims.Middleware(func(msg *message.Message) ([]*message.Message, error) {
+		t.opened = msg
+		return nil, nil
+	})
+	if _, err := redeem(msg); err != nil || t.onKafka.Claim == "" {
+		return err
+	}
+	t.key, t.stored, err = b.witness(ctx, t.onKafka.Claim)
+	return err
+}
+
+// A sighting is a copy of the message that a handler was given.
 type sighting struct {
 	uuid     string
 	payload  []byte
 	metadata map[string]string
+}
+
+func see(msg *message.Message) sighting {
+	return sighting{msg.UUID, slices.Clone(msg.Payload), maps.Clone(msg.Metadata)}
 }
 
 // A check is one of the things that have to be equal from one end to the other.
@@ -70,13 +99,18 @@ func (c *check) equalMaps(what string, want, got map[string]string) {
 
 // checks compares the hook at all places with what was sent.
 func (t *trip) checks() []check {
-	return []check{t.checkIDs(), t.checkBytes(), t.checkHeaders(), t.checkMetadata(), t.checkJSON()}
+	checks := []check{t.checkIDs(), t.checkBytes(), t.checkHeaders(), t.checkMetadata(), t.checkJSON()}
+	if t.onKafka.Claim != "" {
+		checks = append(checks, t.checkClaim())
+	}
+	return checks
 }
 
 func (t *trip) checkIDs() check {
 	c := check{name: "ids"}
 	c.equal("Kafka", t.replyID, t.onKafka.ID)
 	c.equal("handler", t.replyID, t.seen.uuid)
+	c.equal("second group", t.replyID, t.archived.uuid)
 	c.equal("RabbitMQ", t.replyID, t.onRabbit.ID)
 	c.equal("RabbitMQ message_id", t.replyID, t.delivery.MessageId)
 	if t.replyID == "" {
@@ -89,9 +123,15 @@ func (t *trip) checkBytes() check {
 	body := t.request.body
 	digest := sha256.Sum256(body)
 	c := check{name: "bytes", count: fmt.Sprint(len(body))}
-	c.equal("Kafka", string(body), string(t.onKafka.Body))
 	c.equal("handler", string(body), string(t.seen.payload))
-	c.equal("RabbitMQ", string(body), string(t.onRabbit.Body))
+	c.equal("second group", string(body), string(t.archived.payload))
+	c.equal("next handler", string(body), string(t.opened.Payload))
+	if t.onKafka.Claim == "" {
+		c.equal("Kafka", string(body), string(t.onKafka.Body))
+		c.equal("RabbitMQ", string(body), string(t.onRabbit.Body))
+	} else {
+		c.equal("store", string(body), string(t.stored))
+	}
 	for _, w := range []wire{t.onKafka, t.onRabbit} {
 		c.equal("sha256", hex.EncodeToString(digest[:]), w.SHA256)
 		c.equal("size", fmt.Sprint(len(body)), fmt.Sprint(w.Size))
@@ -140,6 +180,16 @@ func withoutReceipt(metadata map[string]string) map[string]string {
 	m := maps.Clone(metadata)
 	delete(m, envelope.MetadataReceipt)
 	return m
+}
+
+// checkClaim is for a body that is too large for a message: both brokers have a reference to
+// it, and to one and the same object.
+func (t *trip) checkClaim() check {
+	c := check{name: "claim"}
+	c.equal("RabbitMQ", t.onKafka.Claim, t.onRabbit.Claim)
+	c.equal("body on Kafka", "", string(t.onKafka.Body))
+	c.equal("body on RabbitMQ", "", string(t.onRabbit.Body))
+	return c
 }
 
 func (t *trip) checkJSON() check {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
 	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
+	hookmw "github.com/watermill-envelope/envelope/middleware"
 	"github.com/watermill-envelope/envelope/webhook"
 )
 
@@ -37,7 +38,12 @@ func goodTrip(t *testing.T, file string) *trip {
 	must(err)
 
 	wire := kafkawire.Marshaler{}
-	produced, err := wire.Marshal("hooks", e.Message())
+	claims, b := claimCheck(t)
+	sent := new(captured)
+	toKafka, err := claims.WrapPublisher(sent, wire)
+	must(err)
+	must(toKafka.Publish("hooks", e.Message()))
+	produced, err := wire.Marshal("hooks", sent.msg)
 	must(err)
 	value, err := produced.Value.Encode()
 	must(err)
@@ -51,10 +57,16 @@ func goodTrip(t *testing.T, file string) *trip {
 	}
 	msg, err := wire.Unmarshal(consumed)
 	must(err)
-	seen := sighting{msg.UUID, slices.Clone(msg.Payload), maps.Clone(msg.Metadata)}
-	out, err := handle(msg)
+	var seen sighting
+	out, err := claims.Middleware(func(msg *message.Message) ([]*message.Message, error) {
+		seen = see(msg)
+		return handle(msg)
+	})(msg)
 	must(err)
-	published, err := amqpwire.Marshaler{}.Marshal(out[0])
+	toRabbit, err := claims.WrapPublisher(sent, amqpwire.Marshaler{})
+	must(err)
+	must(toRabbit.Publish("hooks", out[0]))
+	published, err := amqpwire.Marshaler{}.Marshal(sent.msg)
 	must(err)
 	delivery := amqp.Delivery{
 		DeliveryTag: 1, RoutingKey: "hooks", Headers: published.Headers, MessageId: published.MessageId,
@@ -62,16 +74,40 @@ func goodTrip(t *testing.T, file string) *trip {
 	}
 	trip := &trip{
 		title: file, request: r, status: http.StatusAccepted, replyID: e.ID,
-		record: record, seen: seen, delivery: delivery,
+		record: record, seen: seen, archived: seen, delivery: delivery,
 	}
 	trip.onKafka, err = readWire(record.Value)
 	must(err)
 	trip.onRabbit, err = readWire(delivery.Body)
 	must(err)
-	trip.opened, err = amqpwire.Marshaler{}.Unmarshal(delivery)
-	must(err)
+	must(trip.open(t.Context(), claims, b))
+	trip.archived.payload = slices.Clone(seen.payload)
 	return trip
 }
+
+// claimCheck keeps bodies in a folder of the test.
+func claimCheck(t *testing.T) (*hookmw.ClaimCheck, bodies) {
+	t.Helper()
+	b, err := openFiles(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := hookmw.NewClaimCheck(hookmw.ClaimCheckConfig{Store: b.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claims, b
+}
+
+// captured is a publisher that keeps the last message.
+type captured struct{ msg *message.Message }
+
+func (c *captured) Publish(_ string, messages ...*message.Message) error {
+	c.msg = messages[len(messages)-1]
+	return nil
+}
+
+func (*captured) Close() error { return nil }
 
 func wrong(t *trip) (names []string) {
 	for _, c := range t.checks() {
@@ -107,6 +143,9 @@ func TestChecksFindEachDifference(t *testing.T) {
 		{"a byte of the body on Kafka", func(t *trip) { t.onKafka.Body[0]++ }, "bytes"},
 		{"a body cut short at the handler", func(t *trip) { t.seen.payload = t.seen.payload[1:] }, "bytes"},
 		{"a byte of the body on RabbitMQ", func(t *trip) { t.onRabbit.Body[0]++ }, "bytes"},
+		{"a body cut short at the second group", func(t *trip) { t.archived.payload = t.archived.payload[1:] }, "bytes"},
+		{"a body cut short behind RabbitMQ", func(t *trip) { t.opened.Payload = t.opened.Payload[1:] }, "bytes"},
+		{"another id at the second group", func(t *trip) { t.archived.uuid = "x" }, "ids"},
 		{"another digest", func(t *trip) { t.onRabbit.SHA256 = "x" }, "bytes"},
 		{"another size", func(t *trip) { t.onKafka.Size++ }, "bytes"},
 		{"a header lost on Kafka", func(t *trip) { delete(t.onKafka.Headers, "x-github-event") }, "headers"},
@@ -125,6 +164,29 @@ func TestChecksFindEachDifference(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
 			trip := goodTrip(t, "github-push")
+			tt.spoil(trip)
+			if got := strings.Join(wrong(trip), " "); got != tt.want {
+				t.Errorf("found %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// The same for what is only there when the body is stored.
+func TestChecksFindEachDifferenceOfAClaim(t *testing.T) {
+	for _, tt := range []struct {
+		what  string
+		spoil func(*trip)
+		want  string
+	}{
+		{"a byte of the stored body", func(t *trip) { t.stored[0]++ }, "bytes"},
+		{"a stored body cut short", func(t *trip) { t.stored = t.stored[1:] }, "bytes"},
+		{"another claim on RabbitMQ", func(t *trip) { t.onRabbit.Claim += "0" }, "claim"},
+		{"a body in the message on Kafka", func(t *trip) { t.onKafka.Body = []byte("x") }, "claim"},
+		{"a body in the message on RabbitMQ", func(t *trip) { t.onRabbit.Body = []byte("x") }, "claim"},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			trip := goodTrip(t, "large")
 			tt.spoil(trip)
 			if got := strings.Join(wrong(trip), " "); got != tt.want {
 				t.Errorf("found %q, want %q", got, tt.want)

@@ -25,6 +25,7 @@ type wire struct {
 	Tracestate     string            `json:"tracestate"`
 	OrderingKey    string            `json:"ordering_key"`
 	SHA256         string            `json:"sha256"`
+	Claim          string            `json:"claim"`
 	Body           []byte            `json:"body_base64"`
 }
 
@@ -63,6 +64,9 @@ func (w wire) attributes() map[string]string {
 	m["ankusa_tenant_id"] = w.TenantID // always there
 	return m
 }
+
+// claimID is the last part of the claim.
+func (w wire) claimID() string { return w.Claim[strings.LastIndexByte(w.Claim, ':')+1:] }
 
 // shortened returns the JSON text with all but the start of the body cut out, and nothing
 // else changed. The body is the last member.
