@@ -18,9 +18,10 @@ var errNoProgress = fmt.Errorf("nothing came for the client's timeout: %w", cont
 // goroutines may use it.
 //
 // It makes one GET for each claim, and no second one: redirects are not followed, and a failure
-// is the caller's to repeat. (A connection that was kept from an earlier request and turns out
-// to have been closed by the server, before a byte of an answer, is replaced by net/http; that
-// is a part of keeping connections.) It asks for unencoded bytes.
+// is the caller's to repeat. (net/http itself sends it again when a connection that was kept from
+// an earlier request turns out to be closed before a byte of an answer, or when the server says,
+// in HTTP/2, that it has not begun: that is a part of keeping connections.) It asks for unencoded
+// bytes.
 //
 // # Errors
 //

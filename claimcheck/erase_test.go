@@ -12,6 +12,7 @@ import (
 
 	"github.com/watermill-envelope/envelope"
 	"github.com/watermill-envelope/envelope/claimcheck"
+	"github.com/watermill-envelope/envelope/claimcheck/filestore"
 	"github.com/watermill-envelope/envelope/claimcheck/memstore"
 )
 
@@ -233,5 +234,48 @@ func TestEraseFails(t *testing.T) {
 	}
 	if !slices.Equal(s.keys(t), sorted(old, young, others)) {
 		t.Error("a context that is done: something was deleted")
+	}
+}
+
+// In every store of ours what is erased is gone, for all who hold a reference, and what is not
+// is there.
+func TestEraseInStores(t *testing.T) {
+	folder, err := filestore.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	for name, s := range map[string]claimcheck.PrunableStore{"memstore": &memstore.Store{}, "filestore": folder} {
+		c, err := claimcheck.New(claimcheck.Config{Store: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := packAt(t, s, "acme", eraseTime.AddDate(0, 0, -1))
+		claims := c.CheckIn(context.Background(), []claimcheck.Body{{Tenant: "acme", Data: []byte("a")}, {Tenant: "acme2", Data: []byte("b")}})
+		for _, tt := range []struct {
+			before time.Time
+			o      claimcheck.EraseOptions
+			want   claimcheck.Erasure
+		}{
+			{eraseTime, claimcheck.EraseOptions{DryRun: true}, claimcheck.Erasure{Deleted: 1, Kept: 1}},
+			{eraseTime, claimcheck.EraseOptions{}, claimcheck.Erasure{Deleted: 1, Kept: 1}},
+			{eraseTime, claimcheck.EraseOptions{}, claimcheck.Erasure{Kept: 1}},
+			{time.Time{}, claimcheck.EraseOptions{All: true}, claimcheck.Erasure{Deleted: 1}},
+			{time.Time{}, claimcheck.EraseOptions{All: true}, claimcheck.Erasure{}},
+		} {
+			got, err := claimcheck.Erase(context.Background(), s, "acme", tt.before, tt.o)
+			if !reflect.DeepEqual(got, tt.want) || err != nil {
+				t.Errorf("%s: %+v, %v, want %+v", name, got, err, tt.want)
+			}
+		}
+		if _, err := s.Get(context.Background(), old, 0, 1); !errors.Is(err, claimcheck.ErrNotFound) {
+			t.Errorf("%s: what was erased is there: %v", name, err)
+		}
+		if _, err := c.Redeem(context.Background(), claims[0].Ref.String(), claims[0].SHA256, 1); !errors.Is(err, claimcheck.ErrNotFound) {
+			t.Errorf("%s: what was erased is redeemed: %v", name, err)
+		}
+		if body, err := c.Redeem(context.Background(), claims[1].Ref.String(), claims[1].SHA256, 1); string(body) != "b" || err != nil {
+			t.Errorf("%s: another tenant's body: %q, %v", name, body, err)
+		}
 	}
 }

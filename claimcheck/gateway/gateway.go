@@ -82,7 +82,9 @@ func (g *Gateway) Server(addr string) *http.Server {
 		WriteTimeout:   4*g.config.StallTimeout + 10*time.Second,
 		IdleTimeout:    2 * time.Minute,
 		MaxHeaderBytes: 16 << 10,
-		ErrorLog:       slog.NewLogLogger(g.config.Logger.Handler(), slog.LevelDebug),
+		// OPTIONS * is no request for a claim either.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(g.config.Logger.Handler(), slog.LevelDebug),
 	}
 }
 

@@ -1,9 +1,11 @@
 package gateway_test
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/watermill-envelope/envelope/claimcheck/gateway"
@@ -239,9 +241,44 @@ func TestMethods(t *testing.T) {
 			t.Errorf("%s /elsewhere:\n%s", method, got)
 		}
 	}
+	if got := wire(t, srv, "OPTIONS *"); got != refused("404 Not Found", "not_found") {
+		t.Errorf("OPTIONS *:\n%s", got)
+	}
 	if calls := s.take(t); len(calls) != 0 {
 		t.Errorf("the store is asked for %q", calls)
 	}
+}
+
+// Requests do not share what they are answered from.
+func TestConcurrently(t *testing.T) {
+	bodies := []string{strings.Repeat("a", 200_000), strings.Repeat("b", 150_000), "c", ""}
+	srv := serve(t, newGateway(t, gateway.Config{Store: newShelf(t, bodies...)}))
+	client := srv.Client()
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() {
+			want := bodies[i%len(bodies)]
+			req, err := http.NewRequest(http.MethodGet, srv.URL+claimPath(i%len(bodies)), nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if i%3 == 0 && want != "" {
+				req.Header.Set("Range", "bytes=-"+itoa(i+1))
+				want = want[max(0, len(want)-i-1):]
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			if body, err := io.ReadAll(resp.Body); string(body) != want || err != nil {
+				t.Errorf("request %d: %d, %d bytes, %v", i, resp.StatusCode, len(body), err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // What may be asked for and is not to be had: another encoding, a condition, another type.
