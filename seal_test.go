@@ -251,14 +251,30 @@ func TestSealOptionsCheck(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
 			msg := newMessage("i", with(bareHook, tt.metadata), "hello")
-			for _, sealed := range []bool{false, true} {
-				err := tt.options.Check(msg)
-				if sealed {
-					_, err = envelope.Seal(nil, msg, tt.options)
-				}
+			for how, try := range map[string]func() error{
+				"Check": func() error { return tt.options.Check(msg) },
+				"Seal": func() error {
+					_, err := envelope.Seal(nil, msg, tt.options)
+					return err
+				},
+				"Prepare": func() error {
+					p, err := tt.options.Prepare(msg, envelope.Defaults{})
+					if (p == nil) != (err != nil) {
+						t.Errorf("prepared %v, error %v", p, err)
+					}
+					return err
+				},
+				"Prepare of a copy": func() error { // which changes
+					derived := msg.Copy()
+					derived.UUID = "another"
+					_, err := tt.options.Prepare(derived, envelope.Defaults{})
+					return err
+				},
+			} {
+				err := try()
 				var e *envelope.Error
 				if tt.field == "" && err != nil || tt.field != "" && (!errors.As(err, &e) || e.Field != tt.field) {
-					t.Errorf("error %v, want field %q", err, tt.field)
+					t.Errorf("%s: error %v, want field %q", how, err, tt.field)
 				}
 			}
 		})

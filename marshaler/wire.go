@@ -81,7 +81,7 @@ type Size struct {
 // A malformed message that is over one of the limits becomes the body of an envelope: application/octet-stream, with the code as metadata malformed_code, and with
 // "malformed" as its source where there is no default. In this form it can be checked in.
 func (w *Wire) Prepare(msg *message.Message) (*message.Message, error) {
-	p, err := envelope.Prepare(msg, w.Defaults)
+	p, err := w.options(false).Prepare(msg, w.Defaults)
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +99,6 @@ func (w *Wire) Prepare(msg *message.Message) (*message.Message, error) {
 			p = msg.CopyWithContext()
 		}
 		p.Metadata[envelope.MetadataOrderingKey] = envelope.LaneKeyOf(p)
-	}
-	if err := w.options(false).Check(p); err != nil {
-		return nil, err
 	}
 	return p, nil
 }
@@ -124,7 +121,7 @@ func (w *Wire) enclose(malformed *message.Message) (*message.Message, error) {
 	if d.SourceID == "" {
 		d.SourceID = "malformed"
 	}
-	return envelope.Prepare(msg, d)
+	return w.options(false).Prepare(msg, d)
 }
 
 // Size measures a prepared message, as it is and as a claim that is stored under tenant. It
