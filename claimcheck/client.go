@@ -126,13 +126,14 @@ func (c *Client) Open(ctx context.Context, ref, sha256 string, size int64) (io.R
 		cancel(nil)
 		return nil, err
 	}
+	resp.Body = &watchedBody{resp.Body, watch, c.timeout}
 	body, err := newAnswer(ctx, op, r, sha256, size, resp)
 	if err != nil {
 		cancel(nil)
 		resp.Body.Close()
 		return nil, err
 	}
-	return &stream{answer: body, cancel: cancel, watch: watch, timeout: c.timeout}, nil
+	return &stream{answer: body, cancel: cancel}, nil
 }
 
 // Health reports whether the gateway says that it is well: 200 and a JSON object with a string

@@ -211,19 +211,11 @@ func (c *Client) readAll(a *answer) ([]byte, error) {
 	return body, nil
 }
 
-// A stream is an answer as Open returns it: whoever reads may take their time, the gateway not.
+// A stream is an answer as Open returns it.
 type stream struct {
 	*answer
-	cancel  context.CancelCauseFunc
-	watch   *time.Timer
-	timeout time.Duration
-	closed  bool
-}
-
-func (s *stream) Read(p []byte) (int, error) {
-	s.watch.Reset(s.timeout)
-	defer s.watch.Stop()
-	return s.answer.Read(p)
+	cancel context.CancelCauseFunc
+	closed bool
 }
 
 // Close implements io.Closer. Another Close does nothing.
@@ -232,8 +224,21 @@ func (s *stream) Close() error {
 		return nil
 	}
 	s.closed, s.err = true, errClosed
-	s.watch.Stop()
 	err := s.body.Close()
 	s.cancel(nil)
 	return err
+}
+
+// A watchedBody ends the context of a Read that takes longer than timeout: whoever reads may
+// take their time, the gateway not.
+type watchedBody struct {
+	io.ReadCloser
+	watch   *time.Timer
+	timeout time.Duration
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	b.watch.Reset(b.timeout)
+	defer b.watch.Stop()
+	return b.ReadCloser.Read(p)
 }

@@ -190,16 +190,20 @@ type madeUp struct {
 func (m *madeUp) RoundTrip(r *http.Request) (*http.Response, error) {
 	m.read.Store(0)
 	m.closed.Store(false)
-	return &http.Response{StatusCode: 200, Header: http.Header{}, ContentLength: m.length, Body: &madeUpBody{m, m.size}, Request: r}, nil
+	return &http.Response{StatusCode: 200, Header: http.Header{}, ContentLength: m.length, Body: &madeUpBody{m, r.Context(), m.size}, Request: r}, nil
 }
 
 type madeUpBody struct {
 	m    *madeUp
+	ctx  context.Context
 	left int64
 }
 
 func (b *madeUpBody) Read(p []byte) (int, error) {
 	time.Sleep(b.m.pause) // in a bubble of time
+	if b.ctx.Err() != nil {
+		return 0, b.ctx.Err()
+	}
 	if b.left == 0 {
 		return 0, io.EOF
 	}
@@ -372,10 +376,10 @@ func TestClientOpenSlowly(t *testing.T) {
 		defer from.Close()
 		n, buf := 0, make([]byte, 64<<10)
 		for err == nil {
+			time.Sleep(time.Hour)
 			var m int
 			m, err = from.Read(buf)
 			n += m
-			time.Sleep(time.Hour)
 		}
 		if n != 1<<20 || err != io.EOF {
 			t.Errorf("%d bytes, %v", n, err)

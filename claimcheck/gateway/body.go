@@ -43,6 +43,7 @@ func (b *body) next(ctx context.Context, buf []byte) ([]byte, error) {
 	}
 	buf = buf[:min(int64(len(buf)), b.left)]
 	for n := 0; n < len(buf); {
+		b.watch.Reset(b.stall)
 		m, err := b.from.Read(buf[n:])
 		n += m
 		switch {
