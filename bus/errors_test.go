@@ -66,6 +66,9 @@ func TestErrors(t *testing.T) {
 			if envelope.IsPermanent(wrapped) != tt.permanent || envelope.IsTransient(wrapped) != tt.transient {
 				t.Errorf("permanent %v, transient %v", envelope.IsPermanent(wrapped), envelope.IsTransient(wrapped))
 			}
+			if tt.err.Permanent() != tt.permanent || tt.err.Transient() != tt.transient {
+				t.Errorf("of itself permanent %v, transient %v", tt.err.Permanent(), tt.err.Transient())
+			}
 			if !errors.Is(wrapped, tt.err.Err) && tt.err.Err != nil {
 				t.Error("the cause is lost")
 			}

@@ -82,6 +82,21 @@ func TestOpenFormComesBack(t *testing.T) {
 	}
 }
 
+// A time that milliseconds of 64 bits do not have is the nearest one that they have.
+func TestTimesBeyondMilliseconds(t *testing.T) {
+	for at, want := range map[time.Time]string{
+		time.Unix(1<<62, 0):                   "9223372036854775807",
+		time.Unix(-1<<62, 0):                  "-9223372036854775808",
+		time.Unix(9223372036854776, 0):        "9223372036854775807",
+		time.Unix(9223372036854774, 5e6):      "9223372036854774005",
+		time.Unix(-9223372036854774, 999e6+9): "-9223372036854773001",
+	} {
+		if got := (&bus.Envelope{PublishedAt: at}).Message().Metadata["hexeract_published_at"]; got != want {
+			t.Errorf("%d: %s, want %s", at.Unix(), got, want)
+		}
+	}
+}
+
 // reserved are headers under every key that an open message has a use for.
 func reserved() map[string]string {
 	headers := make(map[string]string)

@@ -123,6 +123,19 @@ func TestPrintNested(t *testing.T) {
 	}
 }
 
+// In a log, the fields stand apart.
+func TestLogValue(t *testing.T) {
+	for _, v := range []any{secretive, &secretive} {
+		var out bytes.Buffer
+		slog.New(slog.NewTextHandler(&out, nil)).Info("m", "message", v)
+		for _, want := range []string{" message.message_type=orders.placed ", ` message.payload="<6 bytes>" `, " message.published_at=2025-01-21T22:53:20.123Z\n"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("no %q in\n%s", want, out.String())
+			}
+		}
+	}
+}
+
 // A foreign producer can write any time of 64 bits.
 func TestLogValueOfAnyTime(t *testing.T) {
 	for ms, want := range map[int64]string{
