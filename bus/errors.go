@@ -42,8 +42,8 @@ const (
 // and at most 128 characters of a name.
 type Error struct {
 	Code Code
-	// Field is what an InvalidTopology is about: "message type", "message id", "reply_to",
-	// "header key", "header value", "routing key", "exchange name", "content header".
+	// Field is what an InvalidTopology is about: "message type", "reply_to", "header key",
+	// "header value", "routing key", "content header", ...
 	Field string
 	// Reason says what is wrong with it, in words that quote nothing.
 	Reason string

@@ -32,40 +32,68 @@ const (
 	MetadataHeaderPrefix = "hexeract_header_"
 )
 
-// foreign reports whether package envelope has names like this for itself.
-func foreign(name string) bool {
-	return hasPrefixFold(name, "ankusa_") || hasPrefixFold(name, "envelope_")
+// A nameKind is what metadata under a name are.
+type nameKind int
+
+const (
+	isHeader   nameKind = iota
+	isProperty          // one of the keys above
+	isEscaped           // starts with MetadataHeaderPrefix
+	isForeign           // package envelope has it for itself
+)
+
+func kindOf(name string) nameKind {
+	if name == "" {
+		return isHeader
+	}
+	switch name[0] | 0x20 {
+	case 'a':
+		if hasPrefixFold(name, "ankusa_") {
+			return isForeign
+		}
+	case 'c':
+		if name == MetadataCorrelationID {
+			return isProperty
+		}
+	case 'e':
+		if hasPrefixFold(name, "envelope_") {
+			return isForeign
+		}
+	case 'h':
+		switch name {
+		case MetadataType, MetadataReplyTo, MetadataPublishedAt, MetadataMalformed:
+			return isProperty
+		}
+		if strings.HasPrefix(name, MetadataHeaderPrefix) {
+			return isEscaped
+		}
+	}
+	return isHeader
 }
 
-// hasPrefixFold is for prefixes in lower case.
 func hasPrefixFold(s, prefix string) bool {
-	return len(s) >= len(prefix) && s[0]|0x20 == prefix[0] && strings.EqualFold(s[:len(prefix)], prefix)
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
 // MetadataOfHeader returns the key under which a header is metadata.
 func MetadataOfHeader(name string) string {
-	switch name {
-	case MetadataType, MetadataReplyTo, MetadataPublishedAt, MetadataCorrelationID, MetadataMalformed:
-		return MetadataHeaderPrefix + name
+	if kindOf(name) == isHeader {
+		return name
 	}
-	if strings.HasPrefix(name, MetadataHeaderPrefix) || foreign(name) {
-		return MetadataHeaderPrefix + name
-	}
-	return name
+	return MetadataHeaderPrefix + name
 }
 
 // HeaderOfMetadata returns the header that metadata under this key are. It reports false for
 // what is none: the properties of a message, and what package envelope says of a message that it
 // carried (ankusa_..., envelope_...).
 func HeaderOfMetadata(key string) (name string, ok bool) {
-	if name, ok := strings.CutPrefix(key, MetadataHeaderPrefix); ok {
-		return name, true
+	switch kindOf(key) {
+	case isHeader:
+		return key, true
+	case isEscaped:
+		return key[len(MetadataHeaderPrefix):], true
 	}
-	switch key {
-	case MetadataType, MetadataReplyTo, MetadataPublishedAt, MetadataCorrelationID, MetadataMalformed:
-		return "", false
-	}
-	return key, !foreign(key)
+	return "", false
 }
 
 // idSpace is the namespace of [ID].
