@@ -102,7 +102,12 @@ func open(dir string) (*Store, error) {
 	}
 	switch err := os.Mkdir(dir, folderMode); {
 	case err == nil:
-		if err := errors.Join(os.Chmod(dir, folderMode), syncFolder(os.Open(parent))); err != nil {
+		err := restore(
+			func() (fs.FileInfo, error) { return os.Lstat(dir) },
+			func(mode fs.FileMode) error { return os.Chmod(dir, mode) },
+			folderMode,
+		)
+		if err := errors.Join(err, syncFolder(os.Open(parent))); err != nil {
 			return nil, err
 		}
 	case !errors.Is(err, fs.ErrExist):

@@ -94,14 +94,14 @@ func (s *Store) eachEntry(ctx context.Context, folder string, f func(name string
 	return nil
 }
 
-// date returns the date of a folder's name.
+// date returns the date of a folder's name, one that a key can have: none is before 1970.
 func date(name string) (time.Time, bool) {
 	text, ok := strings.CutPrefix(name, "dt=")
 	if !ok {
 		return time.Time{}, false
 	}
 	t, err := time.Parse(time.DateOnly, text)
-	return t, err == nil && t.Format(time.DateOnly) == text
+	return t, err == nil && t.Year() >= 1970
 }
 
 // Days returns the folders of days, and what is in their place. See [claimcheck.DayStore].
@@ -128,7 +128,7 @@ func (s *Store) Days(ctx context.Context) iter.Seq2[claimcheck.Day, error] {
 func (s *Store) DeleteDay(ctx context.Context, day claimcheck.Day) (objects int, err error) {
 	const op = "delete"
 	name := "claims/tenant=" + day.Tenant + "/dt=" + day.Date.Format(time.DateOnly)
-	if day.Path != name || !claimcheck.ValidTenant(day.Tenant) {
+	if _, ok := date(path.Base(name)); !ok || day.Path != name || !claimcheck.ValidTenant(day.Tenant) {
 		return 0, &claimcheck.Error{Code: claimcheck.CodeInvalidRef, Op: op, Key: day.Path, Err: errors.New("not a day of a tenant")}
 	}
 	if err := ctx.Err(); err != nil {

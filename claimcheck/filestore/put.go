@@ -72,7 +72,7 @@ func (s *Store) write(ctx context.Context, obj *io.SectionReader) (temp string, 
 	if err != nil {
 		return "", err
 	}
-	err = f.Chmod(fileMode)
+	err = restore(f.Stat, f.Chmod, fileMode)
 	if err == nil {
 		err = s.copy(ctx, f, obj)
 	}
@@ -80,6 +80,16 @@ func (s *Store) write(ctx context.Context, obj *io.SectionReader) (temp string, 
 		err = f.Sync()
 	}
 	return temp, errors.Join(err, f.Close())
+}
+
+// restore gives back what the umask took from the permissions of something new. Where nothing
+// is missing it does nothing: there are file systems that know no permissions.
+func restore(stat func() (fs.FileInfo, error), chmod func(fs.FileMode) error, mode fs.FileMode) error {
+	info, err := stat()
+	if err == nil && info.Mode()&mode != mode {
+		err = chmod(mode)
+	}
+	return err
 }
 
 func (s *Store) copy(ctx context.Context, f *os.File, obj *io.SectionReader) error {
@@ -180,7 +190,11 @@ func (s *Store) makeFolder(name string) error {
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = s.root.Mkdir(name, folderMode); err == nil {
-			err = s.root.Chmod(name, folderMode) // what the umask took
+			err = restore(
+				func() (fs.FileInfo, error) { return s.root.Lstat(name) },
+				func(mode fs.FileMode) error { return s.root.Chmod(name, mode) },
+				folderMode,
+			)
 		} else if errors.Is(err, fs.ErrExist) {
 			err = s.checkFolder(name)
 		}

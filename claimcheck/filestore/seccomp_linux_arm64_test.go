@@ -1,0 +1,3 @@
+package filestore_test
+
+const sysSeccomp = 277
