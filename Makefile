@@ -35,6 +35,7 @@ test: bin/testrun ## all tests that need no server, with the race detector, and 
 		'tools: test tools ./...' \
 		'vulncheck: test tools/vulncheck ./...' \
 		'root: test . -race -shuffle=on ./...' \
+		'blobstore: test claimcheck/blobstore -race -shuffle=on ./...' \
 		'embedded: test integration -race ./embedded/... ./internal/... ./servers/...' \
 		'demo: test examples ./...' \
 		'fuzz: fuzz . $(FUZZTIME) ./...'
@@ -78,6 +79,7 @@ lint: $(TOOLS) bin/vulncheck bin/modlist ## the linter, formats, tidy modules, t
 		echo "tidy $$m"; (cd $$m && go mod tidy -diff) || failed=yes; \
 	done; \
 	bin/modlist . tools/modules.golden || failed=yes; \
+	bin/modlist claimcheck/blobstore tools/modules-blobstore.golden || failed=yes; \
 	(cd tools/vulncheck && $(CURDIR)/bin/vulncheck $(CURDIR)/bin/govulncheck $(addprefix $(CURDIR)/,$(SCANNED))) || failed=yes; \
 	[ -z "$$failed" ]
 
@@ -88,6 +90,7 @@ fmt: $(TOOLS) ## write every file in the format that lint wants
 .PHONY: modules
 modules: bin/modlist ## write the list of the modules that a user of each package builds
 	bin/modlist -update . tools/modules.golden
+	bin/modlist -update claimcheck/blobstore tools/modules-blobstore.golden
 
 .PHONY: watch
 watch: $(TOOLS) ## run a package's tests when a file of it changes
