@@ -23,6 +23,7 @@ type pruneStore struct {
 	listErr  error
 	deleteOf map[string]error
 	prefixes []string
+	deletes  []string
 }
 
 func (s *pruneStore) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
@@ -45,6 +46,7 @@ func (s *pruneStore) List(ctx context.Context, prefix string) iter.Seq2[string, 
 }
 
 func (s *pruneStore) Delete(ctx context.Context, key string) error {
+	s.deletes = append(s.deletes, key)
 	if err := s.deleteOf[key]; err != nil {
 		return err
 	}
@@ -211,6 +213,9 @@ func TestEraseFails(t *testing.T) {
 	s, old, _, _ = erasable(t)
 	s.deleteOf = map[string]error{old[1]: outage}
 	got, err = claimcheck.Erase(context.Background(), s, "acme", eraseTime, claimcheck.EraseOptions{})
+	if last := s.deletes[len(s.deletes)-1]; last != old[1] || len(got.Forbidden) > 0 {
+		t.Errorf("outage: goes on to %s, %+v", last, got)
+	}
 	if got.Deleted > 2 || !errors.Is(err, claimcheck.ErrUnavailable) || !slices.Contains(s.keys(t), old[1]) {
 		t.Errorf("outage: %+v, %v", got, err)
 	}
