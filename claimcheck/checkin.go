@@ -14,9 +14,9 @@ import (
 //
 // The bodies of one tenant go in their order into packs of at most PackMaxBytes, and each pack
 // is one Put, of which at most MaxInFlight run at the same time. The failure of a pack is that
-// of its own bodies only. Bodies whose tenant or digest is none, and one that no pack has room for,
-// fail without a call of the Store. ctx governs the Puts, and the wait for other calls'. What
-// was stored and then is not spoken of, the store's retention removes.
+// of its own bodies only. Bodies whose tenant or digest is none, and one that no pack has room
+// for, fail without a call of the Store. ctx governs the Puts, and the wait for other calls'.
+// What was stored and then is not spoken of, the store's retention removes.
 //
 // Every call stores its bodies anew under new references, even those that it stored before.
 func (c *Checker) CheckIn(ctx context.Context, bodies []Body) []Claim {

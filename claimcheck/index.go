@@ -53,6 +53,9 @@ func find(ctx context.Context, store Store, ref Ref, buf []byte) (f finding, err
 	if ref.Signed() {
 		return f, &Error{Code: CodeSignedRef, Err: errIsSigned}
 	}
+	if ref == (Ref{}) {
+		return f, &Error{Code: CodeInvalidRef, Err: errNotRef}
+	}
 	if f.Key = ref.Key(); f.Key == "" {
 		return f, &Error{Code: CodeInvalidRef, Err: errTime}
 	}

@@ -55,7 +55,7 @@ var (
 	errNotTenant = errors.New("not 1 to 64 characters of A-Z a-z 0-9 _ and -")
 	errNotKey    = errors.New("not the key of a pack")
 	errNotDigest = errors.New("not 64 lower-case hex digits")
-	errTime      = errors.New("its time is after the year 9999")
+	errTime      = errors.New("its time is not in the years 1970 to 9999")
 )
 
 // ParseRef parses a reference of either form. It takes the text whole: no other case, no
