@@ -97,6 +97,7 @@ func ClaimCheck(t *testing.T, s ClaimServers) {
 		{"the broker refuses after the put", claimRefused},
 		{"the answer of a put is lost", claimLostAnswer},
 		{"redeemed through a gateway", claimGateway},
+		{"a consumer without a claim check", claimNotEnabled},
 	} {
 		t.Run(f.name, func(t *testing.T) { f.run(t, s) })
 	}

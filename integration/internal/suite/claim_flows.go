@@ -9,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	wmmw "github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
+	"github.com/watermill-envelope/envelope"
 	hookmw "github.com/watermill-envelope/envelope/middleware"
 )
 
@@ -133,4 +134,31 @@ func claimBridge(t *testing.T, s ClaimServers) {
 		t.Errorf("a changed body was passed on with the claim %q, which was %q", after[changed.UUID].Claim, before[changed.UUID].Claim)
 	}
 	store.holds(ctx, t, 3, "two hooks, and the body that was changed")
+}
+
+// A consumer that has no claim check yet gives no handler the empty payload of a claim: the
+// message goes to the poison topic as it came, and is handled from there by one that has.
+func claimNotEnabled(t *testing.T, s ClaimServers) {
+	ctx := Context(t)
+	topic, poisonTopic := topicName(t, "hooks"), topicName(t, "poison")
+	store := s.Store(t)
+	cc := claimCheck(t, hookmw.ClaimCheckConfig{Store: store})
+	pub := checkedIn(t, s.Broker, cc)
+	poisoned := s.Peer.Watch(ctx, t, poisonTopic)
+	redriven, old := newLedger(), newLedger()
+	consumer(ctx, t, s.Broker, "new", poisonTopic, redriven.handler("new"), hookStack(t, cc, pub, poisonTopic+".poison")...)
+	queue, err := wmmw.PoisonQueueWithFilter(s.Broker.Publisher(t), poisonTopic, hookmw.ShouldPoison)
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer(ctx, t, s.Broker, "old", topic, old.handler("old"), queue, hookmw.Malformed{}.Middleware)
+	large, small := hook(3<<20), hook(10)
+	publish(t, pub, topic, large, small)
+	old.gets(ctx, t, "the consumer without a claim check", bodiesOf(small))
+	redriven.gets(ctx, t, "the consumer of the poison topic", bodiesOf(large))
+	raw := poisoned(1)[0]
+	if reason, _ := raw.Header(wmmw.ReasonForPoisonedKey); !strings.Contains(reason, string(envelope.CodeClaimNotEnabled)) {
+		t.Errorf("the reason is %q, want %s", reason, envelope.CodeClaimNotEnabled)
+	}
+	store.holds(ctx, t, 1, "the one body")
 }
