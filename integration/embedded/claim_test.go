@@ -19,11 +19,7 @@ func s3Claims(t testing.TB, o servers.Gofakes3Options) (suite.ClaimStore, *serve
 }
 
 func TestClaimCheck(t *testing.T) {
-	next, err := servers.StartKfake(servers.KfakeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	servers.CloseAfter(t, next)
+	next := ownKafka(t)
 	b, peer := broker()
 	for name, store := range map[string]func(testing.TB) suite.ClaimStore{
 		"files": suite.FileClaims,
