@@ -42,6 +42,29 @@ func TestUnroutable(t *testing.T) {
 	}
 }
 
+// Returns and confirms reach a publisher by two ways. Under load, and for messages that nothing
+// tells apart, each return is found before its confirm.
+func TestUnroutableUnderLoad(t *testing.T) {
+	pub := publisher(t, rabbitmq.PublisherConfig{})
+	same := messages(1)[0]
+	const n = 500
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			batch := make([]*message.Message, n)
+			for i := range batch {
+				batch[i] = same
+			}
+			err := pub.Publish("nowhere", batch...)
+			var failed *rabbitmq.BatchError
+			if !errors.As(err, &failed) || len(failed.Failed) != n {
+				t.Errorf("not all of %d: %v", n, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
 // A headers exchange routes every second message. The broker does not number what it returns.
 func TestUnroutableInABatch(t *testing.T) {
 	ctx := suite.Context(t)

@@ -56,3 +56,14 @@ func wants(t *testing.T, err error, texts ...string) {
 		t.Errorf("%d mistakes reported, want %d: %v", got, len(texts), err)
 	}
 }
+
+// typed is plain, with the metadata as headers.
+type typed struct{ plain }
+
+func (typed) Marshal(msg *message.Message) (amqp.Publishing, error) {
+	p := amqp.Publishing{MessageId: msg.UUID, Body: msg.Payload, Headers: amqp.Table{}}
+	for name, value := range msg.Metadata {
+		p.Headers[name] = value
+	}
+	return p, nil
+}

@@ -170,6 +170,7 @@ func (l *link) attempt(ctx context.Context) {
 		l.next = time.Now().Add(minBackoff) // for a connection that does not last
 		l.frameMax.Store(int64(c.Config.FrameSize))
 		l.current.Store(c)
+		go l.watch(c.NotifyClose(make(chan *amqp.Error, 1)))
 		select {
 		case <-l.closed: // close may not have seen it
 			c.abort()
@@ -193,6 +194,13 @@ func (l *link) attempt(ctx context.Context) {
 	}
 	l.next = time.Now().Add(backoff(l.failures))
 	l.log.Warn("rabbitmq: cannot connect", "broker", l.shown, "failures", l.failures, "error", l.last)
+}
+
+// watch logs the end of a connection that nobody here asked for.
+func (l *link) watch(closes <-chan *amqp.Error) {
+	if err := <-closes; err != nil {
+		l.log.Warn("rabbitmq: the connection was lost", "broker", l.shown, "error", scrub(err))
+	}
 }
 
 // failed is the error of having no connection. It is transient: the message was not sent.

@@ -108,3 +108,20 @@ func TestURIDoesNotLeak(t *testing.T) {
 		}
 	}
 }
+
+// Whatever user and password are made of, escaped or not, the password is not shown.
+func FuzzURIRedacted(f *testing.F) {
+	for _, s := range []string{"secret", "pa@secret", "/secret", "12?secret", "12#secret", "sec\x7fret", "secret%", "se%40cret", "12/secret", "[::1]", "\\secret"} {
+		f.Add("user", s)
+		f.Add(s, "secret")
+		f.Add("", s)
+	}
+	f.Fuzz(func(t *testing.T, user, password string) {
+		const rest = "@broker:5672/shop"
+		shown := rabbitmq.URI("amqp://" + user + ":" + password + rest).Redacted()
+		if shown == "<redacted AMQP URI>" || shown == "amqp://***"+rest {
+			return
+		}
+		t.Errorf("%q:%q is shown in %q", user, password, shown)
+	})
+}
