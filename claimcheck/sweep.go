@@ -104,7 +104,7 @@ type Sweeper struct {
 // A SweepReport says what a sweep has deleted, or, in a dry run, would.
 type SweepReport struct {
 	Deleted   []Day    // the days, each once
-	Objects   int      // how many objects were in them; 0 in a dry run of a [DayStore]
+	Objects   int      // how many objects were in them
 	Undated   []string // the keys or paths of what was left alone because it has no date
 	Leftovers int      // how many files of crashes were removed
 }
@@ -174,16 +174,13 @@ func (w *sweep) days(ctx context.Context, store DayStore) {
 		case day.Date.IsZero():
 			w.undated(ctx, day.Path)
 		case w.old(day.Date):
-			n := 0
-			if !w.config.DryRun {
-				if n, err = store.DeleteDay(ctx, day); !w.succeeded(ctx, err) {
-					w.report.Objects += n
-					return
-				}
-			}
+			n, err := w.day(ctx, store, day)
 			w.report.Objects += n
 			if err == nil {
 				w.deleted(ctx, day)
+			}
+			if !w.goOn(ctx, err) {
+				return
 			}
 		}
 	}
@@ -192,7 +189,21 @@ func (w *sweep) days(ctx context.Context, store DayStore) {
 	}
 	files, err := store.DeleteLeftovers(ctx, w.now.Add(-leftoverAge))
 	w.report.Leftovers = files
-	w.succeeded(ctx, err)
+	w.goOn(ctx, err)
+}
+
+// day deletes a day, or only counts its objects.
+func (w *sweep) day(ctx context.Context, store DayStore, day Day) (objects int, err error) {
+	if !w.config.DryRun {
+		return store.DeleteDay(ctx, day)
+	}
+	for _, err := range store.List(ctx, day.Path+"/") {
+		if err != nil {
+			return objects, err
+		}
+		objects++
+	}
+	return objects, nil
 }
 
 func (w *sweep) keys(ctx context.Context) {
@@ -213,9 +224,6 @@ func (w *sweep) keys(ctx context.Context) {
 		}
 		if !w.config.DryRun {
 			err = w.config.Store.Delete(ctx, key)
-			if !w.succeeded(ctx, err) {
-				return
-			}
 		}
 		if err == nil {
 			w.report.Objects++
@@ -224,15 +232,22 @@ func (w *sweep) keys(ctx context.Context) {
 				w.deleted(ctx, day)
 			}
 		}
+		if !w.goOn(ctx, err) {
+			return
+		}
 	}
 }
 
-// succeeded notes err, and reports whether the sweep goes on.
-func (w *sweep) succeeded(ctx context.Context, err error) (goOn bool) {
+// goOn notes err, and reports whether the sweep goes on.
+func (w *sweep) goOn(ctx context.Context, err error) bool {
+	ended := ctx.Err()
+	if err == nil {
+		err = ended
+	}
 	if err != nil {
 		w.errs = append(w.errs, err)
 	}
-	return len(w.errs) < maxSweepErrors && ctx.Err() == nil
+	return ended == nil && len(w.errs) < maxSweepErrors
 }
 
 func (w *sweep) deleted(ctx context.Context, day Day) {
