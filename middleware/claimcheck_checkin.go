@@ -46,9 +46,7 @@ func (p *claimPublisher) checkIn(topic string, messages, out []*message.Message,
 			failure{text: notPublished, topic: topic, err: e}.log(out[i].Context(), p.c.config.Logger, out[i])
 			continue
 		}
-		if out[i] == messages[i] {
-			out[i] = out[i].CopyWithContext()
-		}
+		own(out, messages, i)
 		out[i].Payload = nil
 		out[i].Metadata[envelope.MetadataClaim] = claims[k].Ref.String()
 		out[i].Metadata[envelope.MetadataSHA256] = claims[k].SHA256

@@ -3,9 +3,6 @@ package middleware
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -62,23 +59,21 @@ func (c *ClaimCheck) WrapPublisher(pub message.Publisher, sealer marshaler.Seale
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	p := &claimPublisher{c: c, inner: pub, sealer: sealer, close: sync.OnceValue(pub.Close)}
+	p := &claimPublisher{wrapper: wrap(pub), c: c, sealer: sealer}
 	p.fitter, _ = sealer.(marshaler.Fitter)
 	return p, nil
 }
 
 type claimPublisher struct {
+	*wrapper
 	c      *ClaimCheck
-	inner  message.Publisher
 	sealer marshaler.Sealer
 	fitter marshaler.Fitter // sealer, where it is one
-	closed atomic.Bool
-	close  func() error
 }
 
 func (p *claimPublisher) Publish(topic string, messages ...*message.Message) error {
-	if p.closed.Load() {
-		return marshaler.ErrClosed
+	if err := p.open(); err != nil {
+		return err
 	}
 	out := make([]*message.Message, len(messages))
 	var large []int
@@ -170,18 +165,4 @@ func (p *claimPublisher) tenant(prepared *message.Message) (string, error) {
 		return "", &claimcheck.Error{Code: claimcheck.CodeInvalidTenant, Op: "check in", Tenant: tenant}
 	}
 	return tenant, nil
-}
-
-// Close closes the inner publisher, once; every call returns what that returned.
-func (p *claimPublisher) Close() error {
-	p.closed.Store(true)
-	return p.close()
-}
-
-// String returns the name that Watermill gives to the inner publisher.
-func (p *claimPublisher) String() string {
-	if s, ok := p.inner.(fmt.Stringer); ok {
-		return s.String()
-	}
-	return strings.TrimLeft(fmt.Sprintf("%T", p.inner), "*")
 }
