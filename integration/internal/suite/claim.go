@@ -161,12 +161,14 @@ func hookStack(t testing.TB, cc *hookmw.ClaimCheck, poison message.Publisher, po
 	}
 }
 
-// hook is a message with a body of n bytes of its own.
+// hook is a message with a body of n bytes of its own, with all that an envelope has: nothing
+// of it has to change when it is published.
 func hook(n int) *message.Message {
 	id := envelope.NewID()
-	msg := message.NewMessage(id, bodyOf(id, n))
-	msg.Metadata.Set(envelope.MetadataTenantID, "acme")
-	return msg
+	return (&envelope.Envelope{
+		ID: id, SourceID: "suite", TenantID: "acme", ReceivedAt: time.Now(), Body: bodyOf(id, n),
+		Verification: envelope.Verification{Status: envelope.VerificationSkipped},
+	}).Message()
 }
 
 // bodyOf is n bytes that only the message with the id has.

@@ -22,7 +22,7 @@ func AllBytes() []byte {
 // byte for byte.
 func KafkaSmoke(t *testing.T, addr string) {
 	ctx := Context(t)
-	topic := "smoke-" + t.Name()
+	topic := topicName(t, "smoke")
 	client := KafkaClient(t, addr, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	sent := &kgo.Record{
 		Topic: topic, Key: []byte("acme/github"), Value: AllBytes(),
