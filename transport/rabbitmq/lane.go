@@ -47,6 +47,9 @@ func (e *lostError) Error() string {
 	return "rabbitmq: the channel was closed before the confirm: " + e.cause.Error()
 }
 
+// maxReturns is how many returns wait for the listener before the client's reader does.
+const maxReturns = 64
+
 // openLane opens a channel for up to window messages that are not settled.
 func openLane(conn *connection, window int) (*lane, error) {
 	channel, err := conn.Channel()
@@ -55,7 +58,7 @@ func openLane(conn *connection, window int) (*lane, error) {
 	}
 	l := &lane{channel: channel, sending: make(chan struct{}, 1), dead: make(chan struct{})}
 	closes := channel.NotifyClose(make(chan *amqp.Error, 1))
-	returns := channel.NotifyReturn(make(chan amqp.Return, window))
+	returns := channel.NotifyReturn(make(chan amqp.Return, min(window, maxReturns)))
 	confirms := channel.NotifyPublish(make(chan amqp.Confirmation, window))
 	go l.listen(returns, confirms, closes)
 	if err := channel.Confirm(false); err != nil {

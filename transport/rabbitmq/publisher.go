@@ -46,9 +46,10 @@ type PublisherConfig struct {
 	// MaxInFlight bounds the messages that are sent and not yet confirmed; over that Publish
 	// waits. 0 is 1024.
 	MaxInFlight int
-	// PublishTimeout bounds one Publish: waiting for a connection, for room and for confirms,
-	// each message of an outage included. 0 is 30 seconds. A broker that stops reading can
-	// add the 10 seconds after which a connection that takes no bytes is given up.
+	// PublishTimeout bounds one Publish, however many messages it has: waiting for a
+	// connection, for room and for confirms, and sending again after an outage. 0 is 30
+	// seconds. A broker that stops reading can add the 10 seconds after which a connection
+	// that takes no bytes is given up.
 	PublishTimeout time.Duration
 	// Logger gets a line when a connection is made, cannot be made or is lost. nil: none.
 	Logger *slog.Logger

@@ -13,7 +13,8 @@ import (
 
 // A URI is the address of a broker: amqp://user:password@host:port/vhost, or amqps. Query
 // parameters are those of https://www.rabbitmq.com/docs/uri-query-parameters as amqp091-go
-// reads them (heartbeat, cacertfile, ...).
+// reads them (heartbeat, cacertfile, ...), but for connection_timeout: an attempt to connect
+// has ten seconds.
 //
 // However it is printed, logged or marshaled as text or JSON, a URI shows no user, no
 // password and no parameter: it is its [URI.Redacted] form. string(u) is the whole.
