@@ -42,7 +42,7 @@ func claimOutage(t *testing.T, s ClaimServers) {
 
 	var msgs []*message.Message
 	for i := range Count(300) {
-		msgs = append(msgs, hook(1000+i))
+		msgs = append(msgs, hook(100*i)) // the first is empty, and a claim all the same
 	}
 	publish(t, pub, topic, msgs...)
 	select {
@@ -124,23 +124,30 @@ func claimDamage(t *testing.T, s ClaimServers) {
 	intact := claimsOf(t, watch(1))[good[0].UUID]
 	reasons := map[string]claimcheck.Code{} // by id
 	claims := map[string]string{}
+	const inOneRead, inTwo = 10_000, 100_000
 	for _, damage := range []struct {
+		size   int
 		reason claimcheck.Code
 		change func(key string, object []byte)
 	}{
-		{claimcheck.CodeNotFound, func(key string, _ []byte) {
+		{inOneRead, claimcheck.CodeNotFound, func(key string, _ []byte) {
 			if err := store.Delete(ctx, key); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{claimcheck.CodeNotFound, func(key string, object []byte) { store.replace(ctx, t, key, object[:2000]) }},
-		{claimcheck.CodeNotFound, func(key string, _ []byte) { store.replace(ctx, t, key, nil) }},
-		{claimcheck.CodeIntegrity, func(key string, object []byte) {
+		{inOneRead, claimcheck.CodeNotFound, func(key string, object []byte) { store.replace(ctx, t, key, object[:2000]) }},
+		{inTwo, claimcheck.CodeNotFound, func(key string, object []byte) { store.replace(ctx, t, key, object[:90_000]) }},
+		{inOneRead, claimcheck.CodeNotFound, func(key string, _ []byte) { store.replace(ctx, t, key, nil) }},
+		{inOneRead, claimcheck.CodeIntegrity, func(key string, object []byte) {
 			object[2000] ^= 1
 			store.replace(ctx, t, key, object)
 		}},
+		{inTwo, claimcheck.CodeIntegrity, func(key string, object []byte) {
+			object[90_000] ^= 1
+			store.replace(ctx, t, key, object)
+		}},
 	} {
-		bad, next := hook(10_000), hook(10_000)
+		bad, next := hook(damage.size), hook(10_000)
 		publish(t, pub, topic, bad)
 		claim := claimsOf(t, watch(1))[bad.UUID].Claim
 		ref, err := claimcheck.ParseRef(claim)
@@ -161,13 +168,15 @@ func claimDamage(t *testing.T, s ClaimServers) {
 	for _, foreign := range []struct {
 		reason claimcheck.Code
 		claim  string
+		size   int
 	}{
-		{claimcheck.CodeNotFound, "urn:ankusa:claim:v1:globex:" + ref.ClaimID()},                // another tenant's name on it
-		{claimcheck.CodeNotFound, strings.TrimSuffix(intact.Claim, ref.ClaimID()[23:]) + "ZZZ"}, // past the end of the pack
+		{claimcheck.CodeNotFound, "urn:ankusa:claim:v1:globex:" + ref.ClaimID(), 10_000},                // another tenant's name on it
+		{claimcheck.CodeNotFound, strings.TrimSuffix(intact.Claim, ref.ClaimID()[23:]) + "ZZZ", 10_000}, // past the end of the pack
+		{claimcheck.CodeIntegrity, intact.Claim, 9_999},                                                 // although the digest is right
 	} {
 		id := envelope.NewID()
 		s.Peer.Put(ctx, t, topic, Raw{Body: fmt.Appendf(nil,
-			`{"v":1,"id":%q,"source_id":"s","received_at":1,"size":10000,"sha256":%q,"claim":%q}`, id, intact.SHA256, foreign.claim)})
+			`{"v":1,"id":%q,"source_id":"s","received_at":1,"size":%d,"sha256":%q,"claim":%q}`, id, foreign.size, intact.SHA256, foreign.claim)})
 		reasons[id], claims[id] = foreign.reason, foreign.claim
 	}
 	broken := map[string]string{} // the reasons of what cannot be read, by its bytes
