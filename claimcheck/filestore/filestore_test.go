@@ -31,8 +31,29 @@ func openStore(t testing.TB, dir string) *filestore.Store {
 	return s
 }
 
+// foldsCase reports whether the file system takes claims and CLAIMS for the same.
+func foldsCase(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, "CLAIMS"))
+	return err == nil
+}
+
+// TestFoldedCase: a store that takes its file system for one that does not tell upper from
+// lower case is as good as another.
+func TestFoldedCase(t *testing.T) {
+	_, dir := newStore(t)
+	storetest.Run(t, storetest.Harness{FoldsCase: foldsCase(dir), New: func(t *testing.T) claimcheck.Store {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "CLAIMS"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return openStore(t, dir)
+	}})
+}
+
 func TestStore(t *testing.T) {
+	_, dir := newStore(t)
 	storetest.Run(t, storetest.Harness{
+		FoldsCase: foldsCase(dir),
 		New: func(t *testing.T) claimcheck.Store {
 			s, _ := newStore(t)
 			return s

@@ -238,7 +238,7 @@ var errorDefects = []defect{
 		},
 		fails: []string{
 			"put-half", "put-source-fails", "put-source-short", "get-missing", "context-before-put", "context-before-get", "context-during-put",
-			"key-hostile", "key-tenants", "delete",
+			"key-hostile", "key-tenants", "key-case", "delete",
 		},
 	},
 	{

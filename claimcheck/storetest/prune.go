@@ -39,7 +39,7 @@ func listPrefix(c *check, s claimcheck.PrunableStore) {
 	c.lists(s, "", nil)
 	c.lists(s, "claims/tenant=a/", nil)
 	var all []string
-	for _, tenant := range []string{"a", "ab", "A", "a-b", "b"} {
+	for _, tenant := range []string{"a", "ab", "a-b", "b", "C"} {
 		for _, days := range []int{0, 1, 5, 350} {
 			for n := range 3 {
 				k := key(tenant, day.AddDate(0, 0, days), n)
@@ -49,7 +49,7 @@ func listPrefix(c *check, s claimcheck.PrunableStore) {
 		}
 	}
 	for _, prefix := range []string{
-		"", "c", "claims", "claims/", "claims/t", "claims/tenant=", "claims/tenant=a", "claims/tenant=a/", "claims/tenant=ab/", "claims/tenant=A",
+		"", "c", "claims", "claims/", "claims/t", "claims/tenant=", "claims/tenant=a", "claims/tenant=a/", "claims/tenant=ab/", "claims/tenant=A", "claims/tenant=c", "Claims/",
 		"claims/tenant=a/dt=2026-01-1", "claims/tenant=a/dt=2026-01-15", "claims/tenant=a/dt=2026-01-15/", "claims/tenant=a/dt=2026-01-150",
 		"claims/tenant=a/dt=2026-01-15/0", "claims/tenant=a/dt=2026-01-2", "claims/tenant=b/dt=2026",
 		all[0], all[0][:len(all[0])-1], all[4], all[0] + "/", all[0] + "0",

@@ -32,6 +32,10 @@ type Harness struct {
 	// that a connection that is not given back is found.
 	New func(t *testing.T) claimcheck.Store
 
+	// FoldsCase says that the store is on a medium that takes names for the same that differ in
+	// upper and lower case only, as the file systems of macOS and Windows do.
+	FoldsCase bool
+
 	// Forbidden returns a store that refuses us: wrong credentials, no rights on the folder.
 	Forbidden func(t *testing.T) claimcheck.Store
 

@@ -35,9 +35,10 @@ func TestRunPassesAStoreThatCannotList(t *testing.T) {
 // TestDefects holds the suite to its own word: a store with one defect fails the cases that
 // are about it, and no others.
 func TestDefects(t *testing.T) {
-	failed := make(map[string]bool)
+	failed, ran := make(map[string]bool), 0
 	for _, d := range defects {
 		t.Run(strings.ReplaceAll(d.name, " ", "-"), func(t *testing.T) {
+			ran++
 			h := harness(func() claimcheck.Store {
 				b := &broken{Store: new(memstore.Store)}
 				if d.break_ != nil {
@@ -71,7 +72,7 @@ func TestDefects(t *testing.T) {
 		})
 	}
 	for _, c := range storetest.Cases(harness(nil, nil, nil)) {
-		if !failed[c.Name] {
+		if ran == len(defects) && !failed[c.Name] {
 			t.Errorf("no defect fails %s, so it may check nothing", c.Name)
 		}
 	}

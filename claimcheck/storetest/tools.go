@@ -214,8 +214,13 @@ func (c *check) wantContextErr(what string, err, cause error, key string) {
 // each calls f with 0 to n-1, at the same time, and waits for all.
 func each(n int, f func(i int)) {
 	var wg sync.WaitGroup
+	begin := make(chan struct{})
 	for i := range n {
-		wg.Go(func() { f(i) })
+		wg.Go(func() {
+			<-begin
+			f(i)
+		})
 	}
+	close(begin)
 	wg.Wait()
 }
