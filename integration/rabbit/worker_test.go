@@ -12,18 +12,32 @@ import (
 	"github.com/watermill-envelope/envelope"
 	"github.com/watermill-envelope/envelope/bus/amqpwire"
 	"github.com/watermill-envelope/envelope/integration/internal/suite"
+	"github.com/watermill-envelope/envelope/integration/servers"
 	"github.com/watermill-envelope/envelope/transport/rabbitmq"
 )
 
-// Two retries are seen in the numbers of the attempts, by the broker's count and by ours, and
-// the third failure is the last.
-func TestAttempts(t *testing.T) {
-	ctx := suite.Context(t)
-	q, dead := queue(t), t.Name()+".dead"
-	if err := publisher(t, rabbitmq.PublisherConfig{}).Publish(q, messages(1)...); err != nil {
+// Two retries are seen in the numbers of the attempts, and the third failure is the last, also
+// on RabbitMQ 4, whose own count starts again with each copy.
+func TestAttempts(t *testing.T) { countsAttempts(t, server, 2) }
+
+func TestAttemptsOnRabbitMQ4(t *testing.T) {
+	t.Parallel()
+	four, err := servers.StartRabbitMQ4(suite.Context(t), servers.RabbitMQOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := subscriber(t, rabbitmq.SubscriberConfig{MaxAttempts: 3, DeadLetterQueue: dead}).Subscribe(ctx, q)
+	servers.CloseAfter(t, four)
+	countsAttempts(t, four, 1)
+}
+
+// countsAttempts is told what the broker itself counts in the end.
+func countsAttempts(t *testing.T, on *servers.RabbitMQ, deaths int64) {
+	ctx := suite.Context(t)
+	q, dead, uri := queues(t, on.URL(), "")[0], t.Name()+".dead", rabbitmq.URI(on.URL())
+	if err := publisher(t, rabbitmq.PublisherConfig{URI: uri}).Publish(q, messages(1)...); err != nil {
+		t.Fatal(err)
+	}
+	in, err := subscriber(t, rabbitmq.SubscriberConfig{URI: uri, MaxAttempts: 3, DeadLetterQueue: dead}).Subscribe(ctx, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,13 +48,13 @@ func TestAttempts(t *testing.T) {
 		}
 		msg.Nack()
 	}
-	channel := suite.AMQPChannel(t, server.URL())
+	channel := suite.AMQPChannel(t, on.URL())
 	d := take(ctx, t, channel, dead)
 	if d.Headers[amqpwire.HeaderAttempts] != int64(3) {
 		t.Errorf("the dead letter says %v", d.Headers)
 	}
-	deaths, _ := d.Headers["x-death"].([]any)
-	if len(deaths) == 0 || deaths[0].(amqp.Table)["queue"] != q+".retry" || deaths[0].(amqp.Table)["count"] != int64(2) {
+	events, _ := d.Headers["x-death"].([]any)
+	if len(events) == 0 || events[0].(amqp.Table)["queue"] != q+".retry" || events[0].(amqp.Table)["count"] != deaths {
 		t.Errorf("x-death is %v", d.Headers["x-death"])
 	}
 	for _, name := range []string{q, q + ".retry"} {

@@ -21,7 +21,8 @@ const (
 	writeTimeout = 10 * time.Second // a connection that takes no bytes for so long is lost
 	minBackoff   = 250 * time.Millisecond
 	maxBackoff   = 10 * time.Second
-	maxRefusals  = 3 // refused logins in a row, after which nobody waits for the next one
+	closeWait    = 5 * time.Second // for an answer that nobody needs any more
+	maxRefusals  = 3               // refused logins in a row, after which nobody waits for the next one
 )
 
 // A connection is one connection to the broker, and its socket.
@@ -34,6 +35,25 @@ type connection struct {
 // alone cannot do that to a connection that hangs, for it waits for the locks of those that
 // hang in it.
 func (c *connection) abort() { _ = c.raw.Close() }
+
+// within aborts the connection when something on it is not finished, by a call of the
+// returned function, a while after ctx has ended: the client itself waits without a limit.
+func (c *connection) within(ctx context.Context) (finished func()) {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		patience := time.NewTimer(closeWait)
+		defer patience.Stop()
+		select {
+		case <-done:
+		case <-patience.C:
+			c.abort()
+		}
+	})
+	return func() {
+		stop()
+		close(done)
+	}
+}
 
 // shut closes the connection in good order, or aborts it when that takes longer than wait.
 func (c *connection) shut(wait time.Duration) {

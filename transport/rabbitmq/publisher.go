@@ -21,8 +21,6 @@ const (
 	DefaultPublishTimeout = 30 * time.Second
 )
 
-const closeWait = 5 * time.Second // for the broker's answer to a close
-
 // A Marshaler makes a publishing of a message: that of marshaler/amqpwire, of bus/amqpwire,
 // or any Marshaler of watermill-amqp. Its errors should be permanent.
 type Marshaler interface {

@@ -27,8 +27,7 @@ func (s *subscription) openSession(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The client waits for the broker without a limit.
-	defer context.AfterFunc(ctx, conn.abort)()
+	defer conn.within(ctx)()
 	channel, err := conn.Channel()
 	if err != nil {
 		return nil, s.failedTo("open a channel", err)

@@ -185,7 +185,7 @@ func EnsureTopology(ctx context.Context, uri URI, t Topology) (err error) {
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, conn.abort)()
+	defer conn.within(ctx)()
 	channel, err := conn.Channel()
 	if err != nil {
 		return fmt.Errorf("rabbitmq: open a channel: %w", said(err))
