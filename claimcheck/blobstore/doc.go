@@ -22,7 +22,8 @@
 //   - Objects are sent with the driver's Upload, which streams, and never with its Write: that
 //     of azureblob panics when the object exists already.
 //   - gcsblob answers NotFound to a 403. The status decides here, so that lost rights do not
-//     look like lost bodies.
+//     look like lost bodies. Its client tries again for as long as the context lasts: give the
+//     client (Bucket.As with a **storage.Client, SetRetry) or the calls a limit.
 //   - gcsblob holds BufferSize (16 MiB by default) of each put in memory, to try it again;
 //     memblob holds everything. fileblob does not sync, and its lists leave out what it may not
 //     read.
