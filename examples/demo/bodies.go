@@ -25,7 +25,8 @@ type bodies struct {
 	store claimcheck.PrunableStore
 	where string // for people
 	// read returns an object without the help of this library.
-	read func(ctx context.Context, key string) ([]byte, error)
+	read  func(ctx context.Context, key string) ([]byte, error)
+	close func() error
 }
 
 // openFiles keeps bodies in a folder.
@@ -36,7 +37,7 @@ func openFiles(dir string) (bodies, error) {
 	}
 	return bodies{store, "files", func(_ context.Context, key string) ([]byte, error) {
 		return os.ReadFile(filepath.Join(dir, filepath.FromSlash(key)))
-	}}, nil
+	}, store.Close}, nil
 }
 
 // openS3 keeps bodies in a bucket: http://host:port/bucket, with the credentials and the
@@ -70,7 +71,7 @@ func openS3(endpoint string) (bodies, error) {
 		}
 		defer object.Body.Close()
 		return io.ReadAll(object.Body)
-	}}, nil
+	}, func() error { return nil }}, nil
 }
 
 func envOr(name, other string) string {
@@ -104,15 +105,16 @@ func (b bodies) witness(ctx context.Context, claim string) (key string, body []b
 }
 
 // openBodies opens the bucket or the folder; a folder without a name is a temporary one. What
-// it returns removes that folder, unless messages outlive the program: then it is kept.
-func (c *config) openBodies(bucketURL, folder string, keep bool) (remove func() error, err error) {
-	remove = func() error { return nil }
+// it returns closes them, and removes that folder, unless messages outlive the program: then it
+// is kept.
+func (c *config) openBodies(bucketURL, folder string, keep bool) (done func() error, err error) {
+	remove := func() error { return nil }
 	if bucketURL != "" {
 		if folder != "" {
 			return nil, errors.New("-s3 and -store are two places for one thing")
 		}
 		c.bodies, err = openS3(bucketURL)
-		return remove, err
+		return c.bodies.close, err
 	}
 	if folder == "" {
 		if folder, err = os.MkdirTemp("", "envelope-demo-bodies-"); err != nil {
@@ -127,5 +129,5 @@ func (c *config) openBodies(bucketURL, folder string, keep bool) (remove func() 
 	if c.bodies, err = openFiles(folder); err != nil {
 		return nil, errors.Join(err, remove())
 	}
-	return remove, nil
+	return func() error { return errors.Join(c.bodies.close(), remove()) }, nil
 }

@@ -92,11 +92,11 @@ func run(args []string, h message.HandlerFunc, stdout, stderr io.Writer) (err er
 		c.amqp = uri
 	}
 
-	remove, err := c.openBodies(*bucketURL, *folder, *listen != "" && !(*kafkaAddr == "" && *amqpURI == ""))
+	done, err := c.openBodies(*bucketURL, *folder, *listen != "" && !(*kafkaAddr == "" && *amqpURI == ""))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, remove()) }()
+	defer func() { err = errors.Join(err, done()) }()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

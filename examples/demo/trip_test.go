@@ -1,8 +1,11 @@
 package main
 
 import (
+	"io"
+	"log/slog"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +95,11 @@ func claimCheck(t *testing.T) (*hookmw.ClaimCheck, bodies) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+	})
 	claims, err := hookmw.NewClaimCheck(hookmw.ClaimCheckConfig{Store: b.store})
 	if err != nil {
 		t.Fatal(err)
@@ -278,3 +286,44 @@ func TestStripeEventID(t *testing.T) {
 }
 
 var _ message.HandlerFunc = handle
+
+// A folder of the program's own goes with it, unless messages outlive the program; one that
+// was chosen stays.
+func TestFoldersForBodies(t *testing.T) {
+	chosen := t.TempDir()
+	for _, tt := range []struct {
+		what   string
+		folder string
+		keep   bool
+		stays  bool
+	}{
+		{"temporary", "", false, false},
+		{"temporary, and messages stay on real servers", "", true, true},
+		{"chosen", chosen, false, true},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			temp := t.TempDir()
+			t.Setenv("TMPDIR", temp)
+			c := config{log: slog.New(slog.DiscardHandler)}
+			done, err := c.openBodies("", tt.folder, tt.keep)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := "claims/tenant=acme/dt=2026-09-24/01M39VMD8RA3C5HR4RBV670000"
+			if err := c.bodies.store.Put(t.Context(), key, io.NewSectionReader(strings.NewReader("x"), 0, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if err := done(); err != nil {
+				t.Fatal(err)
+			}
+			folder := filepath.Join(temp, "*")
+			if tt.folder != "" {
+				folder = tt.folder
+			}
+			files, err := filepath.Glob(filepath.Join(folder, filepath.FromSlash(key)))
+			if err != nil || (len(files) > 0) != tt.stays {
+				t.Errorf("left behind: %q, %v", files, err)
+			}
+		})
+	}
+}
