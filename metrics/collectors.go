@@ -122,7 +122,7 @@ var codes = []string{
 	string(claimcheck.CodeExists), string(claimcheck.CodeInvalidRef), string(claimcheck.CodeSignedRef),
 	string(claimcheck.CodeInvalidTenant), string(claimcheck.CodeTooLarge), string(claimcheck.CodeRejected),
 	string(claimcheck.CodeRefExpired),
-	"message_too_large", "closed", "unknown",
+	"message_too_large", "closed", "panic", "unknown",
 }
 
 // codeLabel is the label of a code of ours: a message may have come with any text as one.
@@ -175,4 +175,10 @@ func (c *Collectors) HeadersDropped(reason string, n int) {
 		reason = codeOther
 	}
 	c.counts[headersDropped].WithLabelValues(reason).Add(float64(n))
+}
+
+// HandlerFailed counts an attempt to handle a message that failed: it is that of
+// middleware.FailureObserver. handler is a label: the names of handlers are the program's own.
+func (c *Collectors) HandlerFailed(handler, class, code string) {
+	c.counts[handlerFailures].WithLabelValues(handler, class, codeLabel(code)).Inc()
 }

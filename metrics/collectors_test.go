@@ -20,6 +20,7 @@ import (
 var (
 	_ marshaler.Observer        = (*metrics.Collectors)(nil)
 	_ hookmw.ClaimCheckObserver = (*metrics.Collectors)(nil)
+	_ hookmw.ChainObserver      = (*metrics.Collectors)(nil)
 )
 
 // exposed returns the lines that a scrape of g gets, without comments and buckets.
@@ -119,6 +120,20 @@ func TestCollectors(t *testing.T) {
 			},
 		},
 		{
+			rule: "failures are told apart by handler, class and code",
+			count: func(c *metrics.Collectors) {
+				c.HandlerFailed("ship", "permanent", "not_found")
+				c.HandlerFailed("ship", "unknown", "unknown")
+				c.HandlerFailed("ship", "unknown", "unknown")
+				c.HandlerFailed("bill", "unknown", "panic")
+			},
+			want: []string{
+				`envelope_handler_failures_total{class="permanent",code="not_found",handler="ship"} 1`,
+				`envelope_handler_failures_total{class="unknown",code="panic",handler="bill"} 1`,
+				`envelope_handler_failures_total{class="unknown",code="unknown",handler="ship"} 2`,
+			},
+		},
+		{
 			rule: "dropped headers count one by one, by cap",
 			count: func(c *metrics.Collectors) {
 				c.HeadersDropped("count", 8)
@@ -152,7 +167,7 @@ func TestCodesAreLabels(t *testing.T) {
 		"invalid_json", "not_an_object", "unsupported_version", "invalid_field", "ambiguous_body", "missing_body",
 		"invalid_body_base64", "size_mismatch", "integrity", "tenant_mismatch", "claim_not_enabled",
 		"not_found", "forbidden", "unavailable", "exists", "invalid_ref", "signed_ref", "invalid_tenant",
-		"too_large", "rejected", "ref_expired", "message_too_large", "closed", "unknown",
+		"too_large", "rejected", "ref_expired", "message_too_large", "closed", "panic", "unknown",
 	}
 	for _, code := range all {
 		c.Malformed("", code)

@@ -25,6 +25,7 @@ const (
 	redemptions
 	redeemedBytes
 	redeemSeconds
+	handlerFailures
 	metricCount
 )
 
@@ -80,6 +81,10 @@ func descriptions() [metricCount]Description {
 			"envelope_claim_redeem_seconds", histogram,
 			[]string{"topic"},
 			"Time that redeeming a claim took, successful or not.",
+		},
+		handlerFailures: {
+			"envelope_handler_failures_total", counter, []string{"handler", "class", "code"},
+			"Attempts to handle a message that failed, behind the chain of middlewares: permanent ones for good.",
 		},
 	}
 }

@@ -20,6 +20,8 @@ type MessageError struct {
 	// Err is the cause: mostly a [claimcheck.Error], an [envelope.Error] or an
 	// [envelope.TooLargeError].
 	Err error
+
+	logged bool
 }
 
 func (e *MessageError) Error() string {

@@ -173,6 +173,7 @@ func (r *claimReader) Close() error {
 func (c *ClaimCheck) notRedeemed(msg *message.Message, err error) error {
 	e := &MessageError{
 		ID: msg.UUID, Index: -1, Claim: envelope.MaskClaim(msg.Metadata[envelope.MetadataClaim]), Err: err,
+		logged: c.config.Logger != nil,
 	}
 	failure{text: "body not redeemed", err: e}.log(msg.Context(), c.config.Logger, msg)
 	return e

@@ -15,12 +15,13 @@ import (
 // claim and error text, and nothing of the body, its headers or a credential.
 type failure struct {
 	text  string
+	final bool   // level error, not warn
 	topic string // where it was to be published; of a received message the context says it
 	claim string // the reference, where it is not the message's own
 	err   error
 }
 
-// log writes one line at level warn. A nil logger writes nothing.
+// log writes one line. A nil logger writes nothing.
 func (f failure) log(ctx context.Context, logger *slog.Logger, msg *message.Message) {
 	if logger == nil {
 		return
@@ -47,7 +48,11 @@ func (f failure) log(ctx context.Context, logger *slog.Logger, msg *message.Mess
 			attrs = append(attrs, a)
 		}
 	}
-	logger.LogAttrs(ctx, slog.LevelWarn, f.text, attrs...)
+	level := slog.LevelWarn
+	if f.final {
+		level = slog.LevelError
+	}
+	logger.LogAttrs(ctx, level, f.text, attrs...)
 }
 
 // codeOf returns the code of an error of ours, and the field where it has one; "" of others.
@@ -63,6 +68,8 @@ func codeOf(err error) (code, field string) {
 		return string(ofEnvelope.Code), ofEnvelope.Field
 	case errors.Is(err, envelope.ErrMessageTooLarge):
 		return codeMessageTooLarge, ""
+	case errors.Is(err, errPanic):
+		return codePanic, ""
 	}
 	return "", ""
 }
