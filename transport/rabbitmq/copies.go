@@ -94,7 +94,7 @@ func copyOf(d amqp.Delivery, n int64) amqp.Publishing {
 		Priority:        d.Priority,
 		CorrelationId:   valid(d.CorrelationId),
 		ReplyTo:         valid(d.ReplyTo),
-		Expiration:      d.Expiration,
+		Expiration:      valid(d.Expiration),
 		MessageId:       valid(d.MessageId),
 		Timestamp:       repaired(d.Timestamp),
 		Type:            valid(d.Type),
