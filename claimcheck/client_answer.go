@@ -28,7 +28,7 @@ var (
 type RejectedError struct {
 	Status int
 	// Body is what the answer says: decoded, when it is JSON whatever its type is called,
-	// else its text. At most 64 KiB of it were read.
+	// else its text, with U+FFFD for bytes that are none. At most 64 KiB of it were read.
 	Body any
 }
 
@@ -89,7 +89,7 @@ func rejected(resp *http.Response) *RejectedError {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	r := &RejectedError{Status: resp.StatusCode}
 	if json.Unmarshal(text, &r.Body) != nil {
-		r.Body = string(text)
+		r.Body = string([]rune(string(text))) // a byte that is no text becomes U+FFFD
 	}
 	return r
 }

@@ -5,11 +5,13 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -175,6 +177,11 @@ func redemptions() []redemption {
 	return append(rows,
 		redemption{name: "503 and when to come back", gateway: answer(503, `{"error":"store_unavailable"}`, "Retry-After", "1"), want: "unavailable"},
 		redemption{name: "429 and when to come back", gateway: answer(429, "", "Retry-After", "Fri, 31 Dec 2999 23:59:59 GMT"), want: "unavailable"},
+		redemption{name: "a rejection that is JSON under another type", gateway: answer(
+			403, `{"error":"forbidden_tenant","retry":false,"codes":[1,2.5,null]}`, "Content-Type", "text/plain"), want: "rejected 403"},
+		redemption{name: "a rejection that is almost JSON", gateway: answer(400, `{"error":"x"} `+"\n"+`trailing`, "Content-Type", "application/json"), want: "rejected 400"},
+		redemption{name: "a rejection that is a JSON text", gateway: answer(422, `"no"`), want: "rejected 422"},
+		redemption{name: "a rejection that is not UTF-8", gateway: answer(400, "\xff\xfe"), want: "rejected 400"},
 		redemption{name: "an empty 401", gateway: answer(401, ""), want: "rejected 401"},
 		redemption{name: "a 403 that is a page", gateway: answer(403, page, "Content-Type", "text/html"), want: "rejected 403"},
 	)
@@ -222,12 +229,22 @@ func TestRedemptions(t *testing.T) {
 				if ok {
 					want = listed.verdict
 				}
-				got := theirVerdict(t, p, peers.Claim{
+				got, refusal := theirVerdict(t, p, peers.Claim{
 					BaseURL: base, Headers: map[string]string{"Authorization": "Bearer t-1"}, Timeout: patience(r, timeout),
 					Ref: ref, SHA256: digest,
 				}, "hello")
 				if got != want {
 					t.Errorf("%s: %s, want %s", p.SDK, got, want)
+				}
+				var rejected *claimcheck.RejectedError
+				if errors.As(err, &rejected) && refusal != nil {
+					var said any // with numbers as they are in ours
+					if err := json.Unmarshal([]byte(refusal.Body), &said); err != nil {
+						t.Fatal(err)
+					}
+					if !reflect.DeepEqual(said, rejected.Body) {
+						t.Errorf("%s reads the rejection %#v, Client %#v", p.SDK, said, rejected.Body)
+					}
 				}
 			}
 		})
@@ -292,8 +309,8 @@ func verdict(t *testing.T, body []byte, err error) string {
 	}
 }
 
-// theirVerdict is what an SDK makes of a claim of want.
-func theirVerdict(t *testing.T, p *peers.Peer, c peers.Claim, want string) string {
+// theirVerdict is what an SDK makes of a claim of want, and its error.
+func theirVerdict(t *testing.T, p *peers.Peer, c peers.Claim, want string) (string, *peers.ClaimRefusal) {
 	t.Helper()
 	body, refusal := p.Redeem(t, c)
 	switch {
@@ -301,17 +318,17 @@ func theirVerdict(t *testing.T, p *peers.Peer, c peers.Claim, want string) strin
 		if string(body) != want {
 			t.Errorf("%s: accepted with another body of %d bytes", p.SDK, len(body))
 		}
-		return accept
+		return accept, nil
 	case refusal.Retryable != (refusal.Code == "unavailable"):
 		t.Errorf("%s: %s, but retryable is %t", p.SDK, refusal.Code, refusal.Retryable)
 	}
 	switch refusal.Code {
 	case "":
-		return refusal.Class
+		return refusal.Class, refusal
 	case "rejected":
-		return fmt.Sprintf("rejected %d", refusal.Status)
+		return fmt.Sprintf("rejected %d", refusal.Status), refusal
 	default:
-		return refusal.Code
+		return refusal.Code, refusal
 	}
 }
 
