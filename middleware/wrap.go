@@ -8,6 +8,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/watermill-envelope/envelope"
 	"github.com/watermill-envelope/envelope/marshaler"
 )
 
@@ -48,12 +49,17 @@ func (w *wrapper) String() string {
 
 // own returns a slice with the messages of shared, which are the caller's, and in which
 // index i is a copy that may be changed: out itself, or a new slice where out is nil. The copy
-// has the context, the UUID, the payload (which is shared) and its own metadata.
+// has the context, the UUID, the payload (which is shared) and its own metadata. A missing UUID
+// is minted in the caller's message first, so that a retry has the same, as
+// [envelope.Prepare] does.
 func own(out, shared []*message.Message, i int) []*message.Message {
 	if out == nil {
 		out = append(make([]*message.Message, 0, len(shared)), shared...)
 	}
 	if out[i] == shared[i] {
+		if shared[i].UUID == "" {
+			shared[i].UUID = envelope.NewID()
+		}
 		out[i] = shared[i].CopyWithContext()
 	}
 	return out

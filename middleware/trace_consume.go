@@ -1,0 +1,124 @@
+package middleware
+
+import (
+	"context"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/watermill-envelope/envelope"
+)
+
+type traceConsumer struct {
+	tracer *tracer
+	parent bool
+}
+
+func (c *traceConsumer) handle(h message.HandlerFunc, msg *message.Message) (produced []*message.Message, err error) {
+	span, now := c.start(msg)
+	returned := false
+	defer func() {
+		if returned {
+			end(span, err)
+			return
+		}
+		v := recover()
+		endPanic(span, v)
+		if v != nil {
+			panic(v)
+		}
+	}()
+	produced, err = h(msg)
+	returned = true
+	for _, p := range produced {
+		if p != nil && now.span != nil {
+			c.tracer.context.pass(now, msg, p)
+		}
+	}
+	return produced, err
+}
+
+// An attempt is the value of a context that has the span of an attempt to handle a message: the
+// next attempt starts from what was there before.
+type attempt struct {
+	msg  *message.Message
+	base trace.Span
+}
+
+type attemptKey struct{}
+
+// A current is what the messages continue from that a handler returns: a span, or nothing, or,
+// where nobody made a span, what the message came with.
+type current struct {
+	span                    trace.Span // in the message's context; nil: nothing
+	traceparent, tracestate string     // as they came, where the span is theirs
+}
+
+// start starts the span of an attempt and puts it into the message's context.
+func (c *traceConsumer) start(msg *message.Message) (trace.Span, current) {
+	ctx := msg.Context()
+	base := trace.SpanFromContext(ctx)
+	if base.SpanContext().IsValid() {
+		if a, ok := ctx.Value(attemptKey{}).(*attempt); ok && a.msg == msg {
+			base = a.base
+			ctx = trace.ContextWithSpan(ctx, base)
+		}
+	}
+	ctx, carried := c.tracer.context.extract(ctx, msg.Metadata)
+	parent, other := base.SpanContext(), carried
+	if c.parent && carried.IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, carried)
+		parent, other = carried, parent
+	}
+	d := c.tracer.destination(message.SubscribeTopicFromCtx(ctx))
+	under, span, made := c.tracer.start(ctx, d, parent, func() trace.SpanContext { return other })
+	if span.IsRecording() {
+		describe(span, msg)
+	}
+	now := current{span: span}
+	switch {
+	case made:
+		ctx = context.WithValue(under, attemptKey{}, &attempt{msg, base})
+	case parent.IsValid():
+	case carried.IsValid():
+		ctx = trace.ContextWithRemoteSpanContext(ctx, carried)
+		now.span = trace.SpanFromContext(ctx)
+	default:
+		now.span = nil
+	}
+	msg.SetContext(ctx)
+	if now.span == nil {
+		return span, now
+	}
+	if sameSpan(now.span.SpanContext(), carried) {
+		now.traceparent, now.tracestate = msg.Metadata[envelope.MetadataTraceparent], msg.Metadata[envelope.MetadataTracestate]
+	}
+	return span, now
+}
+
+// pass puts what is current into a message p that the handler of msg returned.
+func (c traceContext) pass(now current, msg, p *message.Message) {
+	ctx := p.Context()
+	span := trace.SpanFromContext(ctx)
+	if !span.SpanContext().IsValid() {
+		span = now.span
+		ctx = trace.ContextWithSpan(ctx, span)
+		p.SetContext(ctx)
+	}
+	if p == msg || envelope.IsMalformed(p) || envelope.ValidTraceparent(p.Metadata[envelope.MetadataTraceparent]) {
+		return
+	}
+	if p.Metadata == nil {
+		p.Metadata = make(message.Metadata)
+	}
+	if c.propagator != nil || now.traceparent == "" || !sameSpan(span.SpanContext(), now.span.SpanContext()) {
+		c.inject(ctx, p.Metadata)
+		return
+	}
+	p.Metadata[envelope.MetadataTraceparent] = now.traceparent
+	if now.tracestate != "" {
+		p.Metadata[envelope.MetadataTracestate] = now.tracestate
+	} else {
+		delete(p.Metadata, envelope.MetadataTracestate)
+	}
+}
