@@ -230,6 +230,7 @@ func (s *sent) settle(err error) {
 
 // A slot is a place for one channel.
 type slot struct {
+	busy    atomic.Int32 // calls that use it
 	current atomic.Pointer[lane]
 	opening chan struct{} // holds a token while a channel is opened
 }

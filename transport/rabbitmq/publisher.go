@@ -181,11 +181,25 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 			}
 		}
 	}
-	c := call{Publisher: p, topic: topic, slot: &p.slots[p.turn.Add(1)%uint32(len(p.slots))]}
+	c := call{Publisher: p, topic: topic, slot: p.slot()}
+	defer c.slot.busy.Add(-1)
 	for left := items; len(left) > 0; {
 		left = c.send(ctx, left)
 	}
 	return failures(items)
+}
+
+// slot returns the place of the channel to publish on: the first that nobody else uses now,
+// so that who publishes one message at a time has one channel, and else each in turn.
+func (p *Publisher) slot() *slot {
+	for i := range p.slots {
+		if s := &p.slots[i]; s.busy.CompareAndSwap(0, 1) {
+			return s
+		}
+	}
+	s := &p.slots[p.turn.Add(1)%uint32(len(p.slots))]
+	s.busy.Add(1)
+	return s
 }
 
 // ofBatch says which message of several err is about.
