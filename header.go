@@ -224,17 +224,12 @@ func lowerByte(c byte) byte {
 
 // containsFold reports whether names has the lower-case name, in any ASCII letter case.
 func containsFold(names []string, lower string) bool {
-	return slices.ContainsFunc(names, func(n string) bool {
-		if len(n) != len(lower) {
-			return false
+	for _, n := range names {
+		if len(n) == len(lower) && hasPrefixFold(n, lower) {
+			return true
 		}
-		for i := range len(n) {
-			if lowerByte(n[i]) != lower[i] {
-				return false
-			}
-		}
-		return true
-	})
+	}
+	return false
 }
 
 // ValidHeader returns an [*Error] that names the header when it is to be refused where

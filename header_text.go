@@ -62,7 +62,8 @@ func (f *textForwarder) walk() bool {
 	if i = jsonscan.SkipSpace(s, i+1); i < len(s) && s[i] == '}' {
 		return jsonscan.End(s, i+1) >= 0
 	}
-	for escaped := false; ; {
+	for {
+		var escaped bool
 		start := i
 		if i == len(s) || s[i] != '"' {
 			return false

@@ -229,14 +229,8 @@ func FuzzForwardHeadersText(f *testing.F) {
 }
 
 func BenchmarkForwardHeadersText(b *testing.B) {
-	e := benchEnvelope(56, 1)
-	for i := range 8 {
-		e.Headers = slices.Insert(e.Headers, i*8, envelope.Header{Name: fmt.Sprintf("x-secret-%d", i), Value: "hush"})
-	}
-	o := envelope.ForwardOptions{}
-	for i := range 8 {
-		o.Never = append(o.Never, fmt.Sprintf("x-secret-%d", i))
-	}
+	e := benchEnvelope(64, 1)
+	o := envelope.ForwardOptions{MaxHeaders: 56, Never: []string{"x-secret"}}
 	text := e.Message().Metadata[envelope.MetadataHeaders]
 	naive := func() error {
 		var m map[string]string // loses the order
@@ -259,5 +253,6 @@ func BenchmarkForwardHeadersText(b *testing.B) {
 	sidebyside.Run(b, []sidebyside.Way{
 		{Name: "naive", F: naive},
 		{Name: "ours", F: func() error { _, _, err := envelope.ForwardHeadersText(text, o); return err }},
+		{Name: "floor", F: func() error { sinkBytes = append([]byte(nil), text...); return nil }},
 	}, 100)
 }
