@@ -59,7 +59,7 @@ func gcsStore(t *testing.T, url, bucket string, transport http.RoundTripper) *bl
 			t.Error("gcsblob has no *storage.Writer")
 			return nil
 		}
-		w.ChunkRetryDeadline = time.Nanosecond
+		w.ChunkRetryDeadline = 5 * time.Second
 		return nil
 	}}})
 	if err != nil {
