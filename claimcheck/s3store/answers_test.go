@@ -223,6 +223,17 @@ func TestList(t *testing.T) {
 		}
 	}
 
+	// What no key begins with is not asked for: some servers refuse it.
+	s.requests()
+	for _, prefix := range []string{"x", "claims/x", "claims/tenant=a/../", "claims/tenant=\x00", "claims/tenant=" + strings.Repeat("a", 1100)} {
+		for key, err := range s.store(t).List(t.Context(), prefix) {
+			t.Errorf("List of %.40q: %q, %v", prefix, key, err)
+		}
+	}
+	if n := len(s.requests()); n != 0 {
+		t.Errorf("%d requests for prefixes that no key has", n)
+	}
+
 	for _, x := range []struct{ why, page string }{
 		{"goes round in circles", `<IsTruncated>true</IsTruncated><NextContinuationToken>same</NextContinuationToken>`},
 		{"does not say where it goes on", `<IsTruncated>true</IsTruncated>`},
