@@ -83,7 +83,8 @@ func descriptions() [metricCount]Description {
 			"Time that redeeming a claim took, successful or not.",
 		},
 		handlerFailures: {
-			"envelope_handler_failures_total", counter, []string{"handler", "class", "code"},
+			"envelope_handler_failures_total", counter,
+			[]string{"handler", "class", "code"},
 			"Attempts to handle a message that failed, behind the chain of middlewares: permanent ones for good.",
 		},
 	}
