@@ -36,3 +36,12 @@ func TestClaimCheck(t *testing.T) {
 		})
 	}
 }
+
+func TestComponents(t *testing.T) {
+	next := ownKafka(t)
+	b, peer := broker()
+	suite.Components(t, suite.ClaimServers{
+		Broker: b, Peer: peer, Store: suite.FileClaims,
+		Next: suite.Kafka(next.Addr(), suite.KafkaOptions{}), NextPeer: suite.KafkaPeer{Addr: next.Addr()},
+	})
+}

@@ -44,3 +44,15 @@ func TestRabbitMQClaimProcesses(t *testing.T) {
 	_, peer := rabbitBroker()
 	suite.ClaimProcesses(t, "", rabbitmqServer.URL(), peer)
 }
+
+func TestKafkaToRabbitMQComponents(t *testing.T) {
+	b, peer := kafkaBroker()
+	next, nextPeer := rabbitBroker()
+	suite.Components(t, suite.ClaimServers{Broker: b, Peer: peer, Next: next, NextPeer: nextPeer, Store: suite.FileClaims})
+}
+
+func TestRabbitMQToKafkaComponents(t *testing.T) {
+	b, peer := rabbitBroker()
+	next, nextPeer := kafkaBroker()
+	suite.Components(t, suite.ClaimServers{Broker: b, Peer: peer, Next: next, NextPeer: nextPeer, Store: suite.FileClaims})
+}
