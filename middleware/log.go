@@ -60,6 +60,7 @@ func codeOf(err error) (code, field string) {
 	var (
 		ofClaim    *claimcheck.Error
 		ofEnvelope *envelope.Error
+		untrusted  *UntrustedError
 	)
 	switch {
 	case errors.As(err, &ofClaim):
@@ -68,6 +69,8 @@ func codeOf(err error) (code, field string) {
 		return string(ofEnvelope.Code), ofEnvelope.Field
 	case errors.Is(err, envelope.ErrMessageTooLarge):
 		return codeMessageTooLarge, ""
+	case errors.As(err, &untrusted):
+		return untrusted.Code(), ""
 	case errors.Is(err, errPanic):
 		return codePanic, ""
 	}
