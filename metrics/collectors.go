@@ -169,12 +169,18 @@ func (c *Collectors) claim(first int, topic string, bytes int64, took time.Durat
 }
 
 // HeadersDropped counts n headers of one message that were not forwarded because of one cap,
-// "count" or "bytes".
+// "count" or "bytes": it is that of middleware.HeaderObserver, and of package webhook.
 func (c *Collectors) HeadersDropped(reason string, n int) {
 	if reason != "count" && reason != "bytes" {
 		reason = codeOther
 	}
 	c.counts[headersDropped].WithLabelValues(reason).Add(float64(n))
+}
+
+// DuplicateDropped counts a message that had been handled before: it is that of
+// middleware.DuplicateObserver.
+func (c *Collectors) DuplicateDropped(topic string) {
+	c.counts[duplicates].WithLabelValues(c.topicLabel(topic)).Inc()
 }
 
 // HandlerFailed counts an attempt to handle a message that failed: it is that of

@@ -20,6 +20,7 @@ import (
 var (
 	_ marshaler.Observer        = (*metrics.Collectors)(nil)
 	_ hookmw.ClaimCheckObserver = (*metrics.Collectors)(nil)
+	_ hookmw.DuplicateObserver  = (*metrics.Collectors)(nil)
 	_ hookmw.ChainObserver      = (*metrics.Collectors)(nil)
 )
 
@@ -73,8 +74,12 @@ func TestCollectors(t *testing.T) {
 				c.Fallback("orders")
 				c.Fallback("offers")
 				c.Fallback("invoices")
+				c.DuplicateDropped("orders")
 			},
-			want: []string{`envelope_fallback_total{topic="i"} 1`, `envelope_fallback_total{topic="o"} 2`},
+			want: []string{
+				`envelope_duplicates_total{topic="o"} 1`,
+				`envelope_fallback_total{topic="i"} 1`, `envelope_fallback_total{topic="o"} 2`,
+			},
 		},
 		{
 			rule: "a code that is not documented is other, whatever text it is",

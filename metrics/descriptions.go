@@ -26,6 +26,7 @@ const (
 	redeemedBytes
 	redeemSeconds
 	handlerFailures
+	duplicates
 	metricCount
 )
 
@@ -86,6 +87,11 @@ func descriptions() [metricCount]Description {
 			"envelope_handler_failures_total", counter,
 			[]string{"handler", "class", "code"},
 			"Attempts to handle a message that failed, behind the chain of middlewares: permanent ones for good.",
+		},
+		duplicates: {
+			"envelope_duplicates_total", counter,
+			[]string{"topic"},
+			"Deliveries that no handler was called for, because the message had been handled before.",
 		},
 	}
 }

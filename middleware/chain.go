@@ -14,12 +14,19 @@ import (
 // A ChainConfig says what is in a [Chain]. The zero value is a chain of all that needs no
 // configuration.
 type ChainConfig struct {
+	// Trace makes spans of what is published and handled.
+	Trace Trace
+	// HeaderCaps are the rules for provider headers of what is published. Observer below is
+	// its Observer too, where it has none.
+	HeaderCaps HeaderCaps
 	// Malformed is the gate. Its PassClaims is set where ClaimCheck is: what is behind the gate
 	// redeems. Its Logger is not used where Logger below is set.
 	Malformed Malformed
 	// ClaimCheck stores and redeems large bodies. nil does neither: claims are then refused
 	// by the gate.
 	ClaimCheck *ClaimCheck
+	// Deduplicate keeps a message from being handled twice. nil does not.
+	Deduplicate *Deduplicate
 
 	// Logger gets the failure log of [Chain.Middleware]. nil logs nothing.
 	Logger *slog.Logger
@@ -30,11 +37,25 @@ type ChainConfig struct {
 // A ChainObserver counts what the parts of a [Chain] do. metrics.Collectors is one.
 type ChainObserver interface {
 	FailureObserver
+	HeaderObserver
 }
 
 // Validate reports everything that is wrong with c.
 func (c ChainConfig) Validate() error {
-	return errors.Join(c.Malformed.Validate())
+	var errs []error
+	for _, part := range []struct {
+		name string
+		err  error
+	}{
+		{"Trace", c.Trace.Validate()},
+		{"HeaderCaps", c.HeaderCaps.Validate()},
+		{"Malformed", c.Malformed.Validate()},
+	} {
+		if part.err != nil {
+			errs = append(errs, fmt.Errorf("chain: %s: %w", part.name, part.err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // A Chain is the middlewares of this package in the order that they belong in, on both sides:
@@ -68,6 +89,9 @@ func NewChain(c ChainConfig) (*Chain, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	if c.HeaderCaps.Observer == nil && c.Observer != nil {
+		c.HeaderCaps.Observer = c.Observer
+	}
 	chain := &Chain{config: c, gate: c.Malformed}
 	if c.ClaimCheck != nil {
 		redeem := *c.ClaimCheck
@@ -88,7 +112,9 @@ func NewChain(c ChainConfig) (*Chain, error) {
 //  1. What was made under the context of a handler behind Middleware, and has no envelope,
 //     gets the tenant and the region of the message that the handler was called for, where it
 //     has none. Nothing else of that message, whose source, keys and headers are its own.
-//  2. The claim check, as [ClaimCheck.WrapPublisher] says. sealer is the marshaler that pub was
+//  2. [Trace].
+//  3. [HeaderCaps].
+//  4. The claim check, as [ClaimCheck.WrapPublisher] says. sealer is the marshaler that pub was
 //     made with; nil stands for pub itself, where that is a [marshaler.Sealer]. Without a
 //     claim check it is not asked.
 //
@@ -109,6 +135,7 @@ func (c *Chain) WrapPublisher(pub message.Publisher, sealer marshaler.Sealer) (m
 			return nil, fmt.Errorf("chain: %w", err)
 		}
 	}
+	pub = c.config.Trace.WrapPublisher(c.config.HeaderCaps.WrapPublisher(pub))
 	return &chainPublisher{wrapper: wrap(pub), chain: c}, nil
 }
 
@@ -146,15 +173,17 @@ func (c *Chain) PoisonQueue(pub message.Publisher, sealer marshaler.Sealer, topi
 
 // Middleware is a Watermill handler middleware: the chain's consuming side, outermost first:
 //
-//  1. The failure log, see below.
-//  2. [Malformed].
-//  3. [ClaimCheck.Middleware].
+//  1. [Trace].
+//  2. The failure log, see below.
+//  3. [Malformed].
+//  4. [Deduplicate], so that no body is fetched for a duplicate.
+//  5. [ClaimCheck.Middleware].
 //
 // It belongs inside PoisonQueue, Retry and Recoverer.
 //
 // Messages that the handler returns without an envelope get the tenant and the region of the
-// message that they were made because of, where they have none: so do those that it publishes
-// under its message's context through a publisher of the chain.
+// message that they were made because of, where they have none, and its trace: so do those that
+// it publishes under its message's context through a publisher of the chain.
 //
 // # The failure log
 //
@@ -168,6 +197,9 @@ func (c *Chain) Middleware(h message.HandlerFunc) message.HandlerFunc {
 	if c.redeem != nil {
 		h = c.redeem.Middleware(h)
 	}
+	if c.config.Deduplicate != nil {
+		h = c.config.Deduplicate.Middleware(h)
+	}
 	h = c.gate.Middleware(h)
-	return c.failures(h)
+	return c.config.Trace.Middleware(c.failures(h))
 }

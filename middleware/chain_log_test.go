@@ -21,6 +21,10 @@ import (
 // failures is an Observer.
 type failures []string
 
+func (f *failures) HeadersDropped(reason string, n int) {
+	*f = append(*f, fmt.Sprintf("%s %d", reason, n))
+}
+
 func (f *failures) HandlerFailed(handler, class, code string) {
 	*f = append(*f, handler+"/"+class+"/"+code)
 }

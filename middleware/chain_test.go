@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/watermill-envelope/envelope"
 	"github.com/watermill-envelope/envelope/claimcheck"
@@ -273,6 +274,13 @@ func TestChainReportsEveryMistake(t *testing.T) {
 		do   func() error
 		want []string
 	}{
+		{"parts that are not valid", func() error {
+			_, err := hookmw.NewChain(hookmw.ChainConfig{
+				Trace:      hookmw.Trace{Attributes: []attribute.KeyValue{{}}},
+				HeaderCaps: hookmw.HeaderCaps{Forward: envelope.ForwardOptions{MaxHeaders: -1}},
+			})
+			return err
+		}, []string{"chain: Trace: ", "chain: HeaderCaps: "}},
 		{"no publisher", func() error { _, err := without.WrapPublisher(nil, nil); return err }, []string{"nil publisher"}},
 		{
 			"no sealer for a claim check", func() error { _, err := withStore.WrapPublisher(bare, nil); return err },
