@@ -245,3 +245,38 @@ func TestList(t *testing.T) {
 		}
 	}
 }
+
+// PutObject reads the body as a client does that asks no context, and stores what it has.
+func (c scripted) PutObject(_ context.Context, in *s3.PutObjectInput, _ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
+	if _, err := io.Copy(io.Discard, in.Body); err != nil {
+		return nil, err
+	}
+	return &s3.PutObjectOutput{ETag: aws.String(`"e"`)}, nil
+}
+
+// An ending is an object in whose last read the context ends.
+type ending struct{ end func() }
+
+func (e ending) ReadAt(p []byte, _ int64) (int, error) {
+	e.end()
+	return len(p), nil
+}
+
+// A context that ends counts, also when the last byte is there already.
+func TestContextEndsWithTheLastByte(t *testing.T) {
+	s := newStore(t, s3store.Config{Client: scripted{contentRange: "bytes 0-9/10", body: strings.NewReader("0123456789")}, Bucket: bucket})
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := s.Put(ctx, key("acme"), io.NewSectionReader(ending{cancel}, 0, 10)); !errors.Is(err, context.Canceled) {
+		t.Errorf("Put: %v", err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	r, err := s.Get(ctx, key("acme"), 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cancel()
+	if n, err := r.Read(make([]byte, 10)); n != 0 || !errors.Is(err, context.Canceled) || !errors.Is(err, claimcheck.ErrUnavailable) {
+		t.Errorf("Read: %d bytes, %v", n, err)
+	}
+}
