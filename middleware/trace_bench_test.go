@@ -36,9 +36,9 @@ func handleNothing(*message.Message) ([]*message.Message, error) { return nil, n
 // do nothing.
 func BenchmarkTrace(b *testing.B) {
 	for _, name := range []string{"nothing", "traceparent", "tracestate"} {
-		msg := traceMessages()[name]
 		publish := func(pub message.Publisher) func(b *testing.B) {
 			return func(b *testing.B) {
+				msg := traceMessages()[name]
 				b.ReportAllocs()
 				for b.Loop() {
 					if err := pub.Publish("hooks", msg); err != nil {
@@ -48,8 +48,9 @@ func BenchmarkTrace(b *testing.B) {
 			}
 		}
 		handle := func(h message.HandlerFunc) func(b *testing.B) {
-			ctx := msg.Context()
 			return func(b *testing.B) {
+				msg := traceMessages()[name]
+				ctx := msg.Context()
 				b.ReportAllocs()
 				for b.Loop() {
 					msg.SetContext(ctx)
@@ -72,8 +73,8 @@ func BenchmarkTrace(b *testing.B) {
 // Without an SDK little is allocated: most of it by OpenTelemetry itself, to put its span that
 // does nothing, or the context that a message came with, into a context.
 func TestTraceAllocations(t *testing.T) {
-	for name, msg := range traceMessages() {
-		for _, tt := range traced {
+	for _, tt := range traced {
+		for name, msg := range traceMessages() {
 			pub := tt.tracing.WrapPublisher(publisherFunc(func(*message.Message) {}))
 			h := tt.tracing.Middleware(handleNothing)
 			ctx := msg.Context()

@@ -31,7 +31,7 @@ func (c *traceConsumer) handle(h message.HandlerFunc, msg *message.Message) (pro
 	produced, err = h(msg)
 	returned = true
 	for _, p := range produced {
-		if p != nil && now.span != nil {
+		if p != nil {
 			c.tracer.context.pass(now, msg, p)
 		}
 	}
@@ -47,11 +47,11 @@ type attempt struct {
 
 type attemptKey struct{}
 
-// A current is what the messages continue from that a handler returns: a span, or nothing, or,
-// where nobody made a span, what the message came with.
+// A current is what the messages continue from that a handler returns.
 type current struct {
-	span                    trace.Span // in the message's context; nil: nothing
-	traceparent, tracestate string     // as they came, where the span is theirs
+	ctx context.Context // with a span, or, where nobody made one, with what the message came with
+	// The trace context as it came, where that is the one in ctx.
+	traceparent, tracestate string
 }
 
 // start starts the span of an attempt and puts it into the message's context.
@@ -75,35 +75,33 @@ func (c *traceConsumer) start(msg *message.Message) (trace.Span, current) {
 	if span.IsRecording() {
 		describe(span, msg)
 	}
-	now := current{span: span}
+	now := current{ctx: ctx}
 	switch {
 	case made:
-		ctx = context.WithValue(under, attemptKey{}, &attempt{msg, base})
-	case parent.IsValid():
-	case carried.IsValid():
-		ctx = trace.ContextWithRemoteSpanContext(ctx, carried)
-		now.span = trace.SpanFromContext(ctx)
-	default:
-		now.span = nil
+		now.ctx = context.WithValue(under, attemptKey{}, &attempt{msg, base})
+	case !parent.IsValid() && carried.IsValid():
+		now.ctx = trace.ContextWithRemoteSpanContext(ctx, carried)
+		parent = carried
 	}
-	msg.SetContext(ctx)
-	if now.span == nil {
-		return span, now
-	}
-	if sameSpan(now.span.SpanContext(), carried) {
+	if !made && carried.IsValid() && sameSpan(carried, parent) {
 		now.traceparent, now.tracestate = msg.Metadata[envelope.MetadataTraceparent], msg.Metadata[envelope.MetadataTracestate]
 	}
+	msg.SetContext(now.ctx)
 	return span, now
 }
 
 // pass puts what is current into a message p that the handler of msg returned.
 func (c traceContext) pass(now current, msg, p *message.Message) {
-	ctx := p.Context()
-	span := trace.SpanFromContext(ctx)
+	span := trace.SpanFromContext(now.ctx)
 	if !span.SpanContext().IsValid() {
-		span = now.span
+		return
+	}
+	ctx := p.Context()
+	if own := trace.SpanContextFromContext(ctx); !own.IsValid() {
 		ctx = trace.ContextWithSpan(ctx, span)
 		p.SetContext(ctx)
+	} else if !sameSpan(own, span.SpanContext()) {
+		now.traceparent = ""
 	}
 	if p == msg || envelope.IsMalformed(p) || envelope.ValidTraceparent(p.Metadata[envelope.MetadataTraceparent]) {
 		return
@@ -111,7 +109,7 @@ func (c traceContext) pass(now current, msg, p *message.Message) {
 	if p.Metadata == nil {
 		p.Metadata = make(message.Metadata)
 	}
-	if c.propagator != nil || now.traceparent == "" || !sameSpan(span.SpanContext(), now.span.SpanContext()) {
+	if c.propagator != nil || now.traceparent == "" {
 		c.inject(ctx, p.Metadata)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"slices"
+	"strings"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.opentelemetry.io/otel/propagation"
@@ -54,17 +55,13 @@ func readSpanContext(md message.Metadata) trace.SpanContext {
 	if !envelope.ValidTraceparent(parent) {
 		return trace.SpanContext{}
 	}
-	var ids [16 + 8 + 1]byte
-	_, _ = hex.Decode(ids[:16], []byte(parent[3:35])) // it is valid
-	_, _ = hex.Decode(ids[16:24], []byte(parent[36:52]))
-	_, _ = hex.Decode(ids[24:], []byte(parent[53:55]))
-	return trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID:    trace.TraceID(ids[:16]),
-		SpanID:     trace.SpanID(ids[16:24]),
-		TraceFlags: trace.TraceFlags(ids[24]) & trace.FlagsSampled,
-		TraceState: readTracestate(md[envelope.MetadataTracestate]),
-		Remote:     true,
-	})
+	c := trace.SpanContextConfig{TraceState: readTracestate(md[envelope.MetadataTracestate]), Remote: true}
+	_, _ = hex.Decode(c.TraceID[:], []byte(parent[3:35])) // it is valid
+	_, _ = hex.Decode(c.SpanID[:], []byte(parent[36:52]))
+	if strings.IndexByte("13579bdf", parent[54]) >= 0 {
+		c.TraceFlags = trace.FlagsSampled
+	}
+	return trace.NewSpanContext(c)
 }
 
 // The most members of a tracestate (W3C Trace Context, section 3.3.1.1).

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -33,14 +34,23 @@ type tracer struct {
 	// last is the destination that was used last: mostly there is only one.
 	last atomic.Pointer[destination]
 	// idle: the last call made no span, as none does without an SDK. It saves what a span
-	// would have been given.
-	idle atomic.Bool
+	// would have been given, and most calls of a global provider that is still the same.
+	idle   atomic.Bool
+	global trace.TracerProvider // nil, or the global one that the tracer is of
+	saved  atomic.Uint32        // calls
 }
 
+// One in so many calls is made while idle, since a provider may begin to make spans without
+// being replaced: that of OpenTelemetry does when a process is instrumented from outside.
+const idleCalls = 64
+
 func (t Trace) tracer(operation string, kind trace.SpanKind) *tracer {
-	provider := t.TracerProvider
+	provider, global := t.TracerProvider, trace.TracerProvider(nil)
 	if provider == nil {
 		provider = otel.GetTracerProvider()
+		if reflect.ValueOf(provider).Comparable() {
+			global = provider
+		}
 	}
 	attributes := []attribute.KeyValue{
 		attribute.String("messaging.operation.name", operation),
@@ -55,6 +65,7 @@ func (t Trace) tracer(operation string, kind trace.SpanKind) *tracer {
 		operation:  operation,
 		kind:       kind,
 		attributes: append(attributes, t.Attributes...),
+		global:     global,
 	}
 }
 
@@ -81,9 +92,12 @@ func (t *tracer) destination(topic string) *destination {
 
 // start starts a span under ctx, which has the span context parent, with a link to the other
 // span context that its message has to do with. It reports whether a span was made: without an
-// SDK none is, and the one that it returns has the context of parent, or none.
+// SDK none is, and the one that it returns does nothing.
 func (t *tracer) start(ctx context.Context, d *destination, parent trace.SpanContext, other func() trace.SpanContext) (context.Context, trace.Span, bool) {
 	idle := t.idle.Load()
+	if idle && t.global != nil && t.global == otel.GetTracerProvider() && t.saved.Add(1)%idleCalls != 0 {
+		return ctx, trace.SpanFromContext(context.Background()), false
+	}
 	options := d.options
 	if !idle {
 		if link := other(); link.IsValid() && !sameSpan(link, parent) {

@@ -46,6 +46,17 @@ func (e *BatchError) Unwrap() []error {
 	return errs
 }
 
+// MessageError returns the error of the message at that index of the call, and nil for one that
+// was published.
+func (e *BatchError) MessageError(index int) error {
+	for _, f := range e.Failed {
+		if f.Index == index {
+			return f.Err
+		}
+	}
+	return nil
+}
+
 // unroutable is the error of a returned message.
 func unroutable(r *amqp.Return) error {
 	return &bus.Error{

@@ -73,6 +73,12 @@ func TestNacksAndReturnsAreFinal(t *testing.T) {
 		if f := batch.Failed[i]; f.Index != i+1 || !errors.Is(f.Err, want) {
 			t.Errorf("failure %d is about message %d: %v", i, f.Index, f.Err)
 		}
+		if got := batch.MessageError(i + 1); got != batch.Failed[i].Err {
+			t.Errorf("message %d failed with %v", i+1, got)
+		}
+	}
+	if batch.MessageError(0) != nil || batch.MessageError(4) != nil {
+		t.Errorf("failures of messages that were published: %v, %v", batch.MessageError(0), batch.MessageError(4))
 	}
 	if got := s.bodies(); len(got) != 5 {
 		t.Errorf("the broker got %q", got)
