@@ -7,14 +7,17 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/watermill-envelope/envelope/inbox"
 )
 
+const otherKeysName = "other-keys"
+
 var besideCases = []Case{
 	rule("beside", "Of many calls of one key at once one fn succeeds; no two run beside each other, and the others are duplicates or fail as busy", beside),
 	rule("beside-failing", "Of many calls of one key whose fns fail no two run beside each other, and the key is free at their end", besideFailing),
-	rule("other-keys", "While a fn runs, Once of other keys calls theirs", otherKeys),
+	rule(otherKeysName, "While a fn runs, Once of other keys calls theirs", otherKeys),
 	rule("waiting", "While a fn runs, Once of its key whose context ends returns its error in an inbox.Error without calling fn, and nothing of the first is lost", waiting),
 }
 
@@ -52,6 +55,10 @@ func sharedBeside(c *check) {
 	c.once(s, key, duplicate, "afterwards")
 }
 
+// overlap is how long a fn runs while others want to. It only makes it likely that a Seen which
+// lets them does.
+const overlap = 10 * time.Millisecond
+
 // race calls Once of one key from n goroutines, each until it has an answer that is not the
 // Seen's own failure. fn is called with the number of the call.
 func (c *check) race(seens []inbox.Seen, n int, fn func(call int) error, succeed int) {
@@ -76,9 +83,7 @@ func (c *check) race(seens []inbox.Seen, n int, fn func(call int) error, succeed
 					}
 					defer running.Add(-1)
 					<-all
-					for range 1000 { // the others, if they are let
-						runtime.Gosched()
-					}
+					time.Sleep(overlap)
 					err := fn(int(call))
 					failed = err != nil
 					return err

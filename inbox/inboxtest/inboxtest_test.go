@@ -339,6 +339,15 @@ func TestDefects(t *testing.T) {
 	}
 }
 
+func TestCapabilities(t *testing.T) {
+	all := len(inboxtest.Cases(defect{}.harness()))
+	h := defect{}.harness()
+	h.Again, h.Unavailable, h.OneAtATime = nil, nil, true
+	if got := len(inboxtest.Cases(h)); got != all-4 {
+		t.Errorf("%d cases without what is optional, want %d", got, all-4)
+	}
+}
+
 func TestCasesAreNamed(t *testing.T) {
 	var names []string
 	for _, c := range inboxtest.Cases(defect{}.harness()) {
