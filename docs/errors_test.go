@@ -5,12 +5,16 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill/message"
 	wmmw "github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
 	hookmw "github.com/watermill-envelope/envelope/middleware"
 )
 
@@ -29,6 +33,37 @@ func deadLetters(router *message.Router, pub message.Publisher) error {
 		wmmw.Recoverer,
 		hookmw.Malformed{}.Middleware,
 	)
+	return nil
+}
+
+func quarantine(router *message.Router, pub message.Publisher) error {
+	gate := hookmw.Malformed{
+		Quarantine:      pub,
+		QuarantineTopic: "hooks.malformed",
+		Logger:          slog.Default(),
+	}
+	if err := gate.Validate(); err != nil {
+		return err
+	}
+	router.AddMiddleware(gate.Middleware)
+	return nil
+}
+
+func cutDiagnostics(router *message.Router, brokers []string, log watermill.LoggerAdapter) error {
+	m := kafkawire.Marshaler{Source: "orders"}
+	pub, err := kafka.NewPublisher(kafka.PublisherConfig{Brokers: brokers, Marshaler: m}, log)
+	if err != nil {
+		return err
+	}
+	dead, err := hookmw.Diagnostics{}.WrapPublisher(pub, m)
+	if err != nil {
+		return err
+	}
+	poison, err := wmmw.PoisonQueueWithFilter(dead, "hooks.poison", hookmw.ShouldPoison)
+	if err != nil {
+		return err
+	}
+	router.AddMiddleware(poison)
 	return nil
 }
 
