@@ -27,7 +27,7 @@ func (CQRSMarshaler) Marshal(v any) (*message.Message, error) {
 	if err := e.Validate(); err != nil {
 		return nil, err
 	}
-	payload, err := encode(v)
+	payload, err := encodeMessage(v)
 	if err != nil {
 		return nil, err
 	}
@@ -92,9 +92,4 @@ func asMessage(v any) (Message, error) {
 		}
 	}
 	return nil, &Error{Code: CodeSerialization, Reason: fmt.Sprintf("%T is no bus.Message", v)}
-}
-
-func isNil(v any) bool {
-	r := reflect.ValueOf(v)
-	return r.Kind() == reflect.Pointer && r.IsNil()
 }

@@ -72,7 +72,9 @@ func (misnamed) MessageType() string { return strings.Repeat("n", 256) }
 
 func TestCQRSMarshalerRefuses(t *testing.T) {
 	var m bus.CQRSMarshaler
-	for name, v := range map[string]any{"no message": unnamed{}, "nil": nil, "a long name": misnamed{}, "no JSON": anything{make(chan int)}} {
+	for name, v := range map[string]any{
+		"no message": unnamed{}, "nil": nil, "a nil pointer": (*orderPlaced)(nil), "a long name": misnamed{}, "no JSON": anything{make(chan int)},
+	} {
 		if msg, err := m.Marshal(v); msg != nil || !envelope.IsPermanent(err) {
 			t.Errorf("%s: %v, error %v", name, msg, err)
 		}

@@ -40,10 +40,10 @@ type Envelope struct {
 // whatever it is: that of the message being handled, or [NewID] for a new chain.
 //
 // The payload is compact JSON without HTML escaping, as Rust writes it. The error is a
-// Serialization: m cannot be encoded, or to something that no consumer decodes (more than 127
-// nested objects and arrays, text that is not UTF-8).
+// Serialization: m is nil, cannot be encoded, or is encoded to something that no consumer decodes
+// (more than 127 nested objects and arrays, text that is not UTF-8).
 func New(correlationID uuid.UUID, m Message) (*Envelope, error) {
-	payload, err := encode(m)
+	payload, err := encodeMessage(m)
 	if err != nil {
 		return nil, err
 	}

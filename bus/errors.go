@@ -58,8 +58,8 @@ type Error struct {
 	// Refused: the server refused the credentials or the protocol, so that connecting again
 	// cannot help.
 	Refused bool
-	// Err is the cause, or nil. The text of a Serialization does not show it, since it may
-	// quote the payload.
+	// Err is the cause, or nil. That of a Serialization may quote the payload: errors.Is and
+	// errors.As find it, but what prints or encodes it sees the Reason.
 	Err error
 }
 

@@ -5,10 +5,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"unsafe"
 
 	"github.com/watermill-envelope/envelope/internal/jsonscan"
 )
+
+// encodeMessage returns the payload of m. A nil pointer is no message: null, which package json
+// makes of it, is refused in Rust.
+func encodeMessage(m any) ([]byte, error) {
+	if isNil(m) {
+		return nil, &Error{Code: CodeSerialization, Reason: fmt.Sprintf("a nil message, %T", m)}
+	}
+	return encode(m)
+}
+
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
+}
 
 // encode returns m as compact JSON, with every character that JSON does not forbid as it is.
 func encode(m any) ([]byte, error) {
@@ -72,8 +87,19 @@ func serialization(what string, err error) *Error {
 	default:
 		what += fmt.Sprintf(": %T", err)
 	}
-	return &Error{Code: CodeSerialization, Reason: what, Err: err}
+	return &Error{Code: CodeSerialization, Reason: what, Err: &hidden{what, err}}
 }
+
+// A hidden cause is found by errors.Is and errors.As, but not by what prints or encodes errors:
+// it may quote the payload.
+type hidden struct {
+	text string
+	err  error
+}
+
+func (h *hidden) Error() string        { return h.text }
+func (h *hidden) Is(target error) bool { return errors.Is(h.err, target) }
+func (h *hidden) As(target any) bool   { return errors.As(h.err, target) }
 
 // Decode returns the message in e. An M is a struct or a pointer to one.
 //

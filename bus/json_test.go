@@ -3,6 +3,8 @@ package bus_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"strings"
@@ -103,6 +105,8 @@ func TestPayloadIsWrittenAsRustDoes(t *testing.T) {
 // What no consumer can decode is not made into a message.
 func TestNewRefuses(t *testing.T) {
 	for name, m := range map[string]bus.Message{
+		"nothing":          nil,
+		"a nil pointer":    (*anything)(nil),
 		"NaN":              anything{math.NaN()},
 		"a channel":        anything{make(chan int)},
 		"128 levels":       raw(nested(128)),
@@ -209,7 +213,8 @@ type dated struct {
 
 func (dated) MessageType() string { return "tests.dated" }
 
-// No error shows the payload, whatever the decoder says; errors.As finds its own.
+// No error shows the payload, whatever the decoder says, however it is printed, nor does its
+// cause; errors.As finds the decoder's own.
 func TestErrorsDoNotShowThePayload(t *testing.T) {
 	for payload, want := range map[string]string{
 		`{"at":"secret"}`:          "*time.ParseError",
@@ -226,9 +231,12 @@ func TestErrorsDoNotShowThePayload(t *testing.T) {
 			t.Errorf("%s: error %v", payload, err)
 			continue
 		}
-		if text := err.Error(); strings.Contains(text, "secret") || strings.Contains(text, "77731") {
-			t.Errorf("%s is shown by %v", payload, err)
-		} else if !strings.Contains(text, want) && want != "invalid UUID length" {
+		for _, text := range printed(t, err) {
+			if strings.Contains(text, "secret") || strings.Contains(text, "77731") {
+				t.Errorf("%s is shown by %s", payload, text)
+			}
+		}
+		if text := err.Error(); !strings.Contains(text, want) && want != "invalid UUID length" {
 			t.Errorf("%s: error %v, want %s", payload, err, want)
 		}
 	}
@@ -237,6 +245,30 @@ func TestErrorsDoNotShowThePayload(t *testing.T) {
 	if !errors.As(err, &cause) || cause.Value != "x" {
 		t.Errorf("cause of %v", err)
 	}
+}
+
+// printed returns the forms in which loggers write an error: each of its chain as text, and as
+// the struct that it is.
+func printed(t *testing.T, err error) (texts []string) {
+	t.Helper()
+	type failure struct{ Err error }
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		texts = append(texts, e.Error())
+	}
+	var direct *bus.Error
+	if !errors.As(err, &direct) {
+		t.Fatalf("error %v", err)
+	}
+	for _, v := range []any{err, *direct, failure{err}, &failure{err}, []error{err}, map[string]error{"e": err}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+			texts = append(texts, fmt.Sprintf(verb, v))
+		}
+		var out strings.Builder
+		slog.New(slog.NewTextHandler(&out, nil)).Info("m", "v", v)
+		slog.New(slog.NewJSONHandler(&out, nil)).Info("m", "v", v)
+		texts = append(texts, out.String())
+	}
+	return texts
 }
 
 // FuzzDecode checks what holds for any payload: what is decoded is JSON that a Rust consumer reads
