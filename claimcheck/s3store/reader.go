@@ -17,9 +17,15 @@ type source struct {
 }
 
 // Read fails once the context has ended, also with the last bytes in hand: without them
-// nothing is stored, whatever the client does then.
+// nothing is stored, whatever the client does then. It fails where obj ends before its size: the
+// client would sign what there is, and a server that does not count stores that.
 func (s *source) Read(p []byte) (int, error) {
 	n, err := s.obj.Read(p)
+	if err == io.EOF {
+		if at, _ := s.obj.Seek(0, io.SeekCurrent); at < s.obj.Size() {
+			err = io.ErrUnexpectedEOF
+		}
+	}
 	if ended := s.ctx.Err(); ended != nil {
 		return 0, ended
 	}

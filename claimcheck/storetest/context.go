@@ -141,7 +141,13 @@ func (c *check) fails(s claimcheck.Store, want error) {
 	}
 	k := key("fails", day, 1)
 	for _, size := range []int{0, 100, 6 << 20} {
-		c.wantErr(sprintf("Put of %d bytes", size), s.Put(c.ctx, k, section(pattern(1, size))), want, k)
+		err, wantPut := s.Put(c.ctx, k, section(pattern(1, size))), want
+		// A server may refuse a large object without reading it, and then the connection may
+		// break before its answer is read.
+		if size > 1<<20 && errors.Is(err, claimcheck.ErrUnavailable) {
+			wantPut = claimcheck.ErrUnavailable
+		}
+		c.wantErr(sprintf("Put of %d bytes", size), err, wantPut, k)
 	}
 	_, err := get(c.ctx, s, k, 0, 100)
 	c.wantErr("Get", err, want, k)
