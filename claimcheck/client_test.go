@@ -423,6 +423,7 @@ func TestClientHealth(t *testing.T) {
 		{200, ` {"version":"0.7","status":"degraded"} `, true},
 		{200, `{"status":1}`, false},
 		{200, `{"status":null}`, false},
+		{200, `{"Status":"ok"}`, false},
 		{200, `{}`, false},
 		{200, `["status"]`, false},
 		{200, `"ok"`, false},

@@ -321,6 +321,10 @@ func TestOutagesWhileRedeeming(t *testing.T) {
 		{"a connection that breaks", reading(func() error { return errDown }), claimcheck.ErrUnavailable},
 		{"a panic", func(context.Context, string, int64, int64) (io.ReadCloser, error) { panic("card 4242") }, claimcheck.ErrUnavailable},
 		{"a panic while reading", reading(func() error { panic("card 4242") }), claimcheck.ErrUnavailable},
+		{"a panic while closing", func(context.Context, string, int64, int64) (io.ReadCloser, error) {
+			return closer{failing: readerFunc(func([]byte) (int, error) { return 0, errDown })}, nil
+		}, claimcheck.ErrUnavailable},
+		{"no reader and no error", func(context.Context, string, int64, int64) (io.ReadCloser, error) { return nil, nil }, claimcheck.ErrUnavailable},
 	}
 	for _, tt := range tests {
 		t.Run(tt.rule, func(t *testing.T) {
@@ -350,6 +354,12 @@ func TestOutagesWhileRedeeming(t *testing.T) {
 		})
 	}
 }
+
+// A closer panics when it is closed.
+type closer struct{ failing io.Reader }
+
+func (c closer) Read(p []byte) (int, error) { return c.failing.Read(p) }
+func (closer) Close() error                 { panic("card 4242") }
 
 type readerFunc func(p []byte) (int, error)
 

@@ -35,6 +35,11 @@ func (r guardedReader) Read(p []byte) (n int, err error) {
 	return r.ReadCloser.Read(p)
 }
 
+func (r guardedReader) Close() (err error) {
+	defer recovered("get", r.key, &err)
+	return r.ReadCloser.Close()
+}
+
 // recovered is to be deferred. Of what was panicked with it tells the type, since the value may
 // be anything.
 func recovered(op, key string, err *error) {

@@ -111,6 +111,7 @@ func TestClaimCheckObserver(t *testing.T) {
 	c := &counts{}
 	s, b := &store{}, &broker{}
 	cc := claimCheck(t, hookmw.ClaimCheckConfig{Store: s, Observer: c})
+	lazy := claimCheck(t, hookmw.ClaimCheckConfig{Store: s, Observer: c, Lazy: true})
 	pub := wrap(t, cc, b, nil)
 	read := func(n int64) {
 		r, err := cc.OpenBody(b.receive(t, 1))
@@ -145,7 +146,9 @@ func TestClaimCheckObserver(t *testing.T) {
 			msg.Metadata[envelope.MetadataTenantID] = "globex"
 			_, _ = handle(t, cc, msg)
 			_, _ = cc.OpenBody(msg)
-		}, []string{`out  70000 true "tenant_mismatch"`, `out  70000 true "tenant_mismatch"`}},
+			_, _ = handle(t, lazy, msg)
+		}, []string{`out  70000 true "tenant_mismatch"`, `out  70000 true "tenant_mismatch"`, `out  70000 true "tenant_mismatch"`}},
+		{"left to its reader", func() { _, _ = handle(t, lazy, b.receive(t, 1)) }, nil},
 		{"an outage", func() {
 			s.put = func(context.Context, string, *io.SectionReader) error { return errDown }
 			s.get = func(context.Context, string, int64, int64) (io.ReadCloser, error) {

@@ -46,13 +46,14 @@ func (c *ClaimCheck) Middleware(h message.HandlerFunc) message.HandlerFunc {
 
 // receive makes of a claim what a handler is given.
 func (c *ClaimCheck) receive(msg *message.Message) error {
+	begin := c.begin()
 	if c.config.Lazy {
 		if _, err := claimOf(msg); err != nil {
+			c.redeemed(msg, begin, err)
 			return c.notRedeemed(msg, err)
 		}
-		return nil
+		return nil // OpenBody does the rest
 	}
-	begin := c.begin()
 	body, err := c.redeem(msg)
 	c.redeemed(msg, begin, err)
 	if err != nil {

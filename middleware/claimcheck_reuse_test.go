@@ -61,6 +61,10 @@ func TestReuse(t *testing.T) {
 			msg.UUID = "another"
 			return msg
 		}, other, text(70_000)},
+		{"another tenant", false, false, func(msg *message.Message) *message.Message {
+			msg.Metadata[envelope.MetadataTenantID] = "globex"
+			return msg
+		}, other, text(70_000)},
 		{"NoReuse", false, true, identity, other, text(70_000)},
 		{"NoReuse of another body", false, true, set(text(10)), inline, text(10)},
 		{"NoReuse of a body that is not here", true, true, identity, same, text(70_000)},
