@@ -8,8 +8,11 @@ import (
 	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill/message"
 	wmmw "github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/watermill-envelope/envelope/claimcheck"
+	"github.com/watermill-envelope/envelope/claimcheck/filestore"
+	"github.com/watermill-envelope/envelope/claimcheck/s3store"
 	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
 	hookmw "github.com/watermill-envelope/envelope/middleware"
 )
@@ -31,6 +34,16 @@ func largeBodies(brokers []string, store claimcheck.Store, router *message.Route
 	router.AddMiddleware(cc.Middleware, hookmw.Malformed{}.Middleware)
 	router.AddHandler("invoices", "orders", sub, "invoices", large, handle)
 	return nil
+}
+
+func largeBodiesInAFolder() (claimcheck.Store, error) {
+	store, err := filestore.New("/srv/claims")
+	return store, err
+}
+
+func largeBodiesInABucket(client *s3.Client) (claimcheck.Store, error) {
+	store, err := s3store.New(s3store.Config{Client: client, Bucket: "claims"})
+	return store, err
 }
 
 func largeBodiesStack(router *message.Router, poison message.HandlerMiddleware, cc *hookmw.ClaimCheck) {
