@@ -3,6 +3,7 @@ package middleware
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -75,8 +76,10 @@ func (p *claimPublisher) Publish(topic string, messages ...*message.Message) err
 	if err := p.open(); err != nil {
 		return err
 	}
-	out := make([]*message.Message, len(messages))
-	var large []int
+	var (
+		out   []*message.Message // nil while all are prepared already
+		large []int
+	)
 	for i, msg := range messages {
 		prepared, store, err := p.prepare(topic, msg)
 		if err != nil {
@@ -84,11 +87,20 @@ func (p *claimPublisher) Publish(topic string, messages ...*message.Message) err
 			failure{text: notPublished, topic: topic, err: err}.log(msg.Context(), p.c.config.Logger, msg)
 			return err
 		}
-		if out[i] = prepared; store {
+		if out == nil && (prepared != msg || store) {
+			out = slices.Clone(messages)
+		}
+		if out != nil {
+			out[i] = prepared
+		}
+		if store {
 			large = append(large, i)
 		}
 	}
-	if len(large) == 0 {
+	switch {
+	case out == nil:
+		return p.inner.Publish(topic, messages...)
+	case len(large) == 0:
 		return p.inner.Publish(topic, out...)
 	}
 	if err := p.checkIn(topic, messages, out, large); err != nil {
