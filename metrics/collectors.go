@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -122,7 +123,7 @@ var codes = []string{
 	string(claimcheck.CodeExists), string(claimcheck.CodeInvalidRef), string(claimcheck.CodeSignedRef),
 	string(claimcheck.CodeInvalidTenant), string(claimcheck.CodeTooLarge), string(claimcheck.CodeRejected),
 	string(claimcheck.CodeRefExpired),
-	"message_too_large", "closed", "panic", "unknown",
+	"message_too_large", "untrusted", "closed", "panic", "unknown",
 }
 
 // codeLabel is the label of a code of ours: a message may have come with any text as one.
@@ -175,6 +176,23 @@ func (c *Collectors) HeadersDropped(reason string, n int) {
 		reason = codeOther
 	}
 	c.counts[headersDropped].WithLabelValues(reason).Add(float64(n))
+}
+
+// Refused counts a message that the gate refused: it is that of middleware.MalformedObserver.
+func (c *Collectors) Refused(topic string, code envelope.Code) {
+	c.counts[refused].WithLabelValues(c.topicLabel(topic), codeLabel(string(code))).Inc()
+}
+
+// Untrusted counts a hook whose verification is not trusted: it is that of
+// middleware.VerificationObserver.
+func (c *Collectors) Untrusted(topic string, v envelope.Verification, action string) {
+	status := string(v.Status)
+	switch v.Status {
+	case envelope.VerificationOK, envelope.VerificationFailed, envelope.VerificationSkipped:
+	default:
+		status = codeOther
+	}
+	c.counts[untrusted].WithLabelValues(c.topicLabel(topic), status, strconv.FormatBool(v.Flagged), action).Inc()
 }
 
 // DuplicateDropped counts a message that had been handled before: it is that of

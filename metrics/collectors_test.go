@@ -139,6 +139,32 @@ func TestCollectors(t *testing.T) {
 			},
 		},
 		{
+			rule: "hooks that are not trusted, whatever they call their status",
+			count: func(c *metrics.Collectors) {
+				c.Untrusted("a", envelope.Verification{Status: "failed"}, "drop")
+				c.Untrusted("b", envelope.Verification{Status: "failed"}, "drop")
+				c.Untrusted("a", envelope.Verification{Status: "ok", Flagged: true}, "refuse")
+				c.Untrusted("a", envelope.Verification{Status: "OK"}, "pass")
+				c.Untrusted("a", envelope.Verification{Status: "fine"}, "pass")
+			},
+			want: []string{
+				`envelope_untrusted_total{action="drop",flagged="false",status="failed",topic=""} 2`,
+				`envelope_untrusted_total{action="pass",flagged="false",status="other",topic=""} 2`,
+				`envelope_untrusted_total{action="refuse",flagged="true",status="ok",topic=""} 1`,
+			},
+		},
+		{
+			rule: "what the gate refuses, by code",
+			count: func(c *metrics.Collectors) {
+				c.Refused("a", envelope.CodeClaimNotEnabled)
+				c.Refused("a", "too_new")
+			},
+			want: []string{
+				`envelope_refused_total{code="claim_not_enabled",topic=""} 1`,
+				`envelope_refused_total{code="other",topic=""} 1`,
+			},
+		},
+		{
 			rule: "dropped headers count one by one, by cap",
 			count: func(c *metrics.Collectors) {
 				c.HeadersDropped("count", 8)
@@ -172,7 +198,7 @@ func TestCodesAreLabels(t *testing.T) {
 		"invalid_json", "not_an_object", "unsupported_version", "invalid_field", "ambiguous_body", "missing_body",
 		"invalid_body_base64", "size_mismatch", "integrity", "tenant_mismatch", "claim_not_enabled",
 		"not_found", "forbidden", "unavailable", "exists", "invalid_ref", "signed_ref", "invalid_tenant",
-		"too_large", "rejected", "ref_expired", "message_too_large", "closed", "panic", "unknown",
+		"too_large", "rejected", "ref_expired", "message_too_large", "untrusted", "closed", "panic", "unknown",
 	}
 	for _, code := range all {
 		c.Malformed("", code)

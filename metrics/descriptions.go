@@ -26,6 +26,8 @@ const (
 	redeemedBytes
 	redeemSeconds
 	handlerFailures
+	refused
+	untrusted
 	duplicates
 	metricCount
 )
@@ -87,6 +89,16 @@ func descriptions() [metricCount]Description {
 			"envelope_handler_failures_total", counter,
 			[]string{"handler", "class", "code"},
 			"Attempts to handle a message that failed, behind the chain of middlewares: permanent ones for good.",
+		},
+		refused: {
+			"envelope_refused_total", counter,
+			[]string{"topic", "code"},
+			"Messages that the gate in front of a handler refused: those that could not be read, and claims that nothing redeems.",
+		},
+		untrusted: {
+			"envelope_untrusted_total", counter,
+			[]string{"topic", "status", "flagged", "action"},
+			"Deliveries of hooks whose verification is not trusted, by what was done: pass, drop or refuse.",
 		},
 		duplicates: {
 			"envelope_duplicates_total", counter,

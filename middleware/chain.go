@@ -16,21 +16,25 @@ import (
 type ChainConfig struct {
 	// Trace makes spans of what is published and handled.
 	Trace Trace
-	// HeaderCaps are the rules for provider headers of what is published. Observer below is
-	// its Observer too, where it has none.
+	// HeaderCaps are the rules for provider headers of what is published.
 	HeaderCaps HeaderCaps
 	// Malformed is the gate. Its PassClaims is set where ClaimCheck is: what is behind the gate
-	// redeems. Its Logger is not used where Logger below is set.
+	// redeems. Its Quarantine must be wrapped, or made with a marshaler, as PoisonQueue's
+	// publisher must.
 	Malformed Malformed
+	// Verification decides on hooks that are not trusted. As it is, it lets them through.
+	Verification Verification
 	// ClaimCheck stores and redeems large bodies. nil does neither: claims are then refused
 	// by the gate.
 	ClaimCheck *ClaimCheck
 	// Deduplicate keeps a message from being handled twice. nil does not.
 	Deduplicate *Deduplicate
 
-	// Logger gets the failure log of [Chain.Middleware]. nil logs nothing.
+	// Logger gets the failure log of [Chain.Middleware], and what Malformed and Verification do
+	// without an error, where they have no Logger. nil logs nothing.
 	Logger *slog.Logger
-	// Observer counts. nil counts nothing.
+	// Observer counts, also for HeaderCaps, Malformed and Verification where they have no
+	// Observer. nil counts nothing.
 	Observer ChainObserver
 }
 
@@ -38,6 +42,8 @@ type ChainConfig struct {
 type ChainObserver interface {
 	FailureObserver
 	HeaderObserver
+	MalformedObserver
+	VerificationObserver
 }
 
 // Validate reports everything that is wrong with c.
@@ -50,6 +56,7 @@ func (c ChainConfig) Validate() error {
 		{"Trace", c.Trace.Validate()},
 		{"HeaderCaps", c.HeaderCaps.Validate()},
 		{"Malformed", c.Malformed.Validate()},
+		{"Verification", c.Verification.Validate()},
 	} {
 		if part.err != nil {
 			errs = append(errs, fmt.Errorf("chain: %s: %w", part.name, part.err))
@@ -79,9 +86,7 @@ func (c ChainConfig) Validate() error {
 // Any number of goroutines may use a Chain, for any number of publishers and handlers.
 type Chain struct {
 	config ChainConfig
-	// What Middleware is made of. Where the chain logs, they do not.
-	gate   Malformed
-	redeem *ClaimCheck // nil without one
+	redeem *ClaimCheck // what Middleware redeems with: it does not log where the chain does
 }
 
 // NewChain returns a Chain, or everything that is wrong with c.
@@ -89,22 +94,52 @@ func NewChain(c ChainConfig) (*Chain, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.HeaderCaps.Observer == nil && c.Observer != nil {
-		c.HeaderCaps.Observer = c.Observer
+	if c.Observer != nil {
+		c.observe()
 	}
-	chain := &Chain{config: c, gate: c.Malformed}
+	chain := &Chain{config: c}
+	if c.Logger != nil {
+		chain.config.logOnce()
+	}
 	if c.ClaimCheck != nil {
 		redeem := *c.ClaimCheck
-		chain.redeem = &redeem
-		chain.gate.PassClaims = true
-	}
-	if c.Logger != nil {
-		chain.gate.Logger = nil
-		if chain.redeem != nil {
-			chain.redeem.config.Logger = nil
+		if c.Logger != nil {
+			redeem.config.Logger = nil
 		}
+		chain.redeem = &redeem
+		chain.config.Malformed.PassClaims = true
 	}
 	return chain, nil
+}
+
+// observe makes the Observer that of each part that has none.
+func (c *ChainConfig) observe() {
+	if c.HeaderCaps.Observer == nil {
+		c.HeaderCaps.Observer = c.Observer
+	}
+	if c.Malformed.Observer == nil {
+		c.Malformed.Observer = c.Observer
+	}
+	if c.Verification.Observer == nil {
+		c.Verification.Observer = c.Observer
+	}
+}
+
+// logOnce leaves the parts those lines that the failure log does not have.
+func (c *ChainConfig) logOnce() {
+	if c.Malformed.Logger == nil {
+		c.Malformed.Logger = c.Logger
+	}
+	c.Malformed.chained = true
+	switch {
+	case c.Verification.Untrusted == PassUntrusted:
+		c.Logger.Info(allPass) // once, not for each handler
+		c.Verification.Logger = nil
+	case c.Verification.Untrusted == RefuseUntrusted:
+		c.Verification.Logger = nil
+	case c.Verification.Logger == nil:
+		c.Verification.Logger = c.Logger
+	}
 }
 
 // WrapPublisher returns a publisher behind the chain's publishing side, outermost first:
@@ -176,8 +211,9 @@ func (c *Chain) PoisonQueue(pub message.Publisher, sealer marshaler.Sealer, topi
 //  1. [Trace].
 //  2. The failure log, see below.
 //  3. [Malformed].
-//  4. [Deduplicate], so that no body is fetched for a duplicate.
-//  5. [ClaimCheck.Middleware].
+//  4. [Verification].
+//  5. [Deduplicate], so that no body is fetched for a duplicate.
+//  6. [ClaimCheck.Middleware].
 //
 // It belongs inside PoisonQueue, Retry and Recoverer.
 //
@@ -191,7 +227,8 @@ func (c *Chain) PoisonQueue(pub message.Publisher, sealer marshaler.Sealer, topi
 // good" at level error where the error is permanent, else "message to be retried" at level
 // warn. It has message_id, source_id, tenant_id, topic, handler, code, field, claim (without
 // its signature) and error, the text, as far as they are not empty, and nothing of the body or
-// its headers. What becomes a line here is no line of Malformed or ClaimCheck too.
+// its headers. What becomes a line here is no line of Malformed,
+// Verification or ClaimCheck too.
 func (c *Chain) Middleware(h message.HandlerFunc) message.HandlerFunc {
 	h = c.handler(h)
 	if c.redeem != nil {
@@ -200,6 +237,6 @@ func (c *Chain) Middleware(h message.HandlerFunc) message.HandlerFunc {
 	if c.config.Deduplicate != nil {
 		h = c.config.Deduplicate.Middleware(h)
 	}
-	h = c.gate.Middleware(h)
+	h = c.config.Malformed.Middleware(c.config.Verification.Middleware(h))
 	return c.config.Trace.Middleware(c.failures(h))
 }

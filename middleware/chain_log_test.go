@@ -25,6 +25,14 @@ func (f *failures) HeadersDropped(reason string, n int) {
 	*f = append(*f, fmt.Sprintf("%s %d", reason, n))
 }
 
+func (f *failures) Refused(topic string, code envelope.Code) {
+	*f = append(*f, fmt.Sprintf("refused %s", code))
+}
+
+func (f *failures) Untrusted(_ string, v envelope.Verification, action string) {
+	*f = append(*f, fmt.Sprintf("%s %s", action, v.Status))
+}
+
 func (f *failures) HandlerFailed(handler, class, code string) {
 	*f = append(*f, handler+"/"+class+"/"+code)
 }
@@ -37,7 +45,9 @@ func TestChainLogs(t *testing.T) {
 	withLogger := claimCheck(t, hookmw.ClaimCheckConfig{Store: s, Logger: log})
 	lazy := claimCheck(t, hookmw.ClaimCheckConfig{Store: s, Lazy: true, Logger: log})
 	silent := claimCheck(t, hookmw.ClaimCheckConfig{Store: s, Lazy: true})
-	secrets := []string{envelope.MetadataHeaders, `{"x-token":"secret"}`, "note", "secret"}
+	secrets := []string{
+		envelope.MetadataHeaders, `{"x-token":"secret"}`, "note", "secret", envelope.MetadataVerification, "ok",
+	}
 	claim := func(ref string) *message.Message {
 		return hook(nil, append(secrets, envelope.MetadataClaim, ref, envelope.MetadataSize, "5",
 			envelope.MetadataSHA256, strings.Repeat("0", 64))...)
@@ -77,7 +87,7 @@ func TestChainLogs(t *testing.T) {
 		},
 		{
 			"a malformed message, with its field", withLogger, open("", append(secrets, envelope.MetadataMalformed, "invalid_field:size")...), fails(nil),
-			good + `message_id=0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10 code=invalid_field field=size error="envelope: invalid_field`, "/permanent/invalid_field",
+			good + `message_id=0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10 code=invalid_field field=size error="envelope: invalid_field`, "refused invalid_field\n/permanent/invalid_field",
 		},
 		{
 			"a claim that is not there", withLogger, claim(claimRef), fails(nil),
@@ -89,7 +99,7 @@ func TestChainLogs(t *testing.T) {
 		},
 		{
 			"a claim that nothing redeems", nil, claim(signedRef), fails(nil),
-			good + id + `code=claim_not_enabled claim=urn:ankusa:claim:v2:acme:01M39VMD8RA3C5HR4RBV67Y002:1737500000:<signature> error=`, "/permanent/claim_not_enabled",
+			good + id + `code=claim_not_enabled claim=urn:ankusa:claim:v2:acme:01M39VMD8RA3C5HR4RBV67Y002:1737500000:<signature> error=`, "refused claim_not_enabled\n/permanent/claim_not_enabled",
 		},
 		{
 			"a body that the handler could not open", silent, claim(claimRef), read(silent),
@@ -102,16 +112,16 @@ func TestChainLogs(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.rule, func(t *testing.T) {
-			out.Reset()
 			var counts failures
 			chain := newChain(t, hookmw.ChainConfig{
 				ClaimCheck: tt.cc, Malformed: hookmw.Malformed{Logger: log}, Logger: log, Observer: &counts,
 			})
+			out.Reset()
 			_, err := chain.Middleware(tt.handler)(tt.msg)
 			if (err == nil) != (tt.want == "") {
 				t.Fatalf("error %v", err)
 			}
-			if got := out.String(); !strings.HasPrefix(got, tt.want) || strings.Count(got, "\n") != len(counts) {
+			if got := out.String(); !strings.HasPrefix(got, tt.want) || strings.Count(got, "\n") != min(1, len(counts)) {
 				t.Errorf("logged\n%swant one line\n%s", got, tt.want)
 			} else if strings.Contains(got, "secret") || strings.Contains(got, "c2lnbmF0dXJl") {
 				t.Errorf("a secret in %s", got)
@@ -123,14 +133,101 @@ func TestChainLogs(t *testing.T) {
 	}
 }
 
+// What Verification and a Quarantine do is one line as well, whether there is an error or not.
+func TestChainLogsWhatItDecides(t *testing.T) {
+	const id = "message_id=0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10 source_id=stripe tenant_id=acme "
+	untrusted := func() *message.Message { return hook(text(5), envelope.MetadataVerification, "failed") }
+	malformed := func() *message.Message { return open("", envelope.MetadataMalformed, "invalid_json") }
+	tests := []struct {
+		rule   string
+		config hookmw.ChainConfig
+		msg    *message.Message
+		built  string // the line of NewChain
+		want   string // the beginning of the line of the message
+		counts failures
+	}{
+		{
+			"the default says once that it lets all through",
+			hookmw.ChainConfig{},
+			untrusted(),
+			"level=INFO msg=\"hooks pass whatever their verification says\"\n", "",
+			failures{"pass failed"},
+		},
+		{
+			"a hook that is dropped",
+			hookmw.ChainConfig{Verification: hookmw.Verification{Untrusted: hookmw.DropUntrusted}},
+			untrusted(),
+			"", `level=WARN msg="hook dropped" ` + id + "code=untrusted error=",
+			failures{"drop failed"},
+		},
+		{
+			"a hook that is refused",
+			hookmw.ChainConfig{Verification: hookmw.Verification{Untrusted: hookmw.RefuseUntrusted}},
+			untrusted(),
+			"", `level=ERROR msg="message failed for good" ` + id + "code=untrusted error=",
+			failures{"refuse failed", "/permanent/untrusted"},
+		},
+		{
+			"a message in quarantine",
+			hookmw.ChainConfig{
+				Verification: hookmw.Verification{Untrusted: hookmw.DropUntrusted},
+				Malformed:    hookmw.Malformed{Quarantine: new(poisonTopic), QuarantineTopic: "quarantine"},
+			},
+			malformed(),
+			"", `level=WARN msg="message quarantined" message_id=0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10 code=invalid_json error=`,
+			failures{"refused invalid_json"},
+		},
+		{
+			"a message that could not be put there",
+			hookmw.ChainConfig{
+				Verification: hookmw.Verification{Untrusted: hookmw.DropUntrusted},
+				Malformed:    hookmw.Malformed{Quarantine: &poisonTopic{down: 1}, QuarantineTopic: "quarantine"},
+			},
+			malformed(),
+			"", `level=WARN msg="message to be retried" message_id=0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10 code=invalid_json error=`,
+			failures{"/transient/invalid_json"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.rule, func(t *testing.T) {
+			log, out := lines()
+			var counts failures
+			tt.config.Logger, tt.config.Observer = log, &counts
+			chain := newChain(t, tt.config)
+			if got := out.String(); got != tt.built {
+				t.Errorf("NewChain logged %q, want %q", got, tt.built)
+			}
+			for range 2 { // handlers
+				out.Reset()
+				counts = nil
+				h := chain.Middleware(func(*message.Message) ([]*message.Message, error) { return nil, nil })
+				if out.Len() > 0 {
+					t.Errorf("a handler logged %s", out)
+				}
+				if q, ok := tt.config.Malformed.Quarantine.(*poisonTopic); ok {
+					q.down = min(1, q.refused+q.down)
+				}
+				_, _ = h(tt.msg)
+				if got := out.String(); !strings.HasPrefix(got, tt.want) || strings.Count(got, "\n") != min(1, len(tt.want)) {
+					t.Errorf("logged\n%swant one line\n%s", got, tt.want)
+				}
+				if !slices.Equal(counts, tt.counts) {
+					t.Errorf("counted %q, want %q", counts, tt.counts)
+				}
+			}
+		})
+	}
+}
+
 // A panic is one line that has nothing of its value, and goes on with its own stack.
 func TestChainLogsPanics(t *testing.T) {
 	log, out := lines()
 	var counts failures
 	chain := newChain(t, hookmw.ChainConfig{Logger: log, Observer: &counts})
+	out.Reset()
 	_, err := wmmw.Recoverer(chain.Middleware(func(msg *message.Message) ([]*message.Message, error) {
 		panic("secret " + string(msg.Payload))
-	}))(hook(text(5)))
+	}))(hook(text(5), envelope.MetadataVerification, "ok"))
 	var panicked wmmw.RecoveredPanicError
 	if !errors.As(err, &panicked) || !strings.Contains(panicked.Stacktrace, "TestChainLogsPanics.func1") {
 		t.Errorf("error %v, want the panic with the handler in its stack", err)
@@ -178,6 +275,7 @@ func TestChainLogsThroughTheStack(t *testing.T) {
 				return nil, err
 			}, poison, wmmw.Retry{MaxRetries: 2, InitialInterval: time.Nanosecond, ShouldRetry: hookmw.ShouldRetry}.Middleware, chain.Middleware)
 			run()
+			out.Reset()
 			if err := topic.Publish("orders", hook([]byte("{}"))); err != nil {
 				t.Fatal(err)
 			}

@@ -51,6 +51,8 @@ type Malformed struct {
 	Logger *slog.Logger
 	// Observer counts. nil counts nothing.
 	Observer MalformedObserver
+
+	chained bool // a Chain logs each error
 }
 
 // A MalformedObserver counts what [Malformed] refuses. It is called by several goroutines at once
@@ -82,22 +84,24 @@ func (m Malformed) Middleware(h message.HandlerFunc) message.HandlerFunc {
 			return h(msg)
 		}
 		if m.Quarantine == nil {
-			m.refused(messageRefused, msg, refusal)
+			m.refused(messageRefused, msg, refusal, !m.chained)
 			return nil, refusal
 		}
 		if err := m.quarantine(msg, refusal); err != nil {
 			return nil, err
 		}
-		m.refused("message quarantined", msg, refusal)
+		m.refused("message quarantined", msg, refusal, true)
 		return nil, nil
 	}
 }
 
 const messageRefused = "message refused"
 
-// refused logs and counts a message that is refused for good.
-func (m *Malformed) refused(text string, msg *message.Message, refusal *envelope.Error) {
-	failure{text: text, err: refusal}.log(msg.Context(), m.Logger, msg)
+// refused counts, and logs where it is asked to, a message that is refused for good.
+func (m *Malformed) refused(text string, msg *message.Message, refusal *envelope.Error, log bool) {
+	if log {
+		failure{text: text, err: refusal}.log(msg.Context(), m.Logger, msg)
+	}
 	if m.Observer != nil {
 		m.Observer.Refused(message.SubscribeTopicFromCtx(msg.Context()), refusal.Code)
 	}
@@ -116,7 +120,9 @@ func (m *Malformed) quarantine(msg *message.Message, refusal *envelope.Error) er
 	}
 	if err := m.Quarantine.Publish(m.QuarantineTopic, quarantined); err != nil {
 		err = envelope.Transient(fmt.Errorf("malformed: not quarantined: %w (refused: %w)", err, refusal))
-		failure{text: "message not quarantined", err: err}.log(msg.Context(), m.Logger, msg)
+		if !m.chained {
+			failure{text: "message not quarantined", err: err}.log(msg.Context(), m.Logger, msg)
+		}
 		return err
 	}
 	return nil

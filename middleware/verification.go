@@ -61,8 +61,8 @@ func (a UntrustedAction) String() string {
 // once and must not block.
 type VerificationObserver interface {
 	// Untrusted is called for each hook that is not trusted, each time that it is delivered.
-	// Its status is text that a producer wrote.
-	Untrusted(topic string, v envelope.Verification, action UntrustedAction)
+	// Its status is text that a producer wrote; action is pass, drop or refuse.
+	Untrusted(topic string, v envelope.Verification, action string)
 }
 
 // An UntrustedError is the permanent error of a hook whose verification is not trusted.
@@ -95,11 +95,13 @@ func (v Verification) Validate() error {
 	return nil
 }
 
+const allPass = "hooks pass whatever their verification says"
+
 // Middleware is a Watermill handler middleware. It belongs inside PoisonQueue, Retry and Malformed.
 // An unknown action refuses.
 func (v Verification) Middleware(h message.HandlerFunc) message.HandlerFunc {
 	if v.Untrusted == PassUntrusted && v.Logger != nil {
-		v.Logger.Info("hooks pass whatever their verification says")
+		v.Logger.Info(allPass)
 	}
 	return func(msg *message.Message) ([]*message.Message, error) {
 		held, isHook := verificationOf(msg)
@@ -107,7 +109,7 @@ func (v Verification) Middleware(h message.HandlerFunc) message.HandlerFunc {
 			return h(msg)
 		}
 		if v.Observer != nil {
-			v.Observer.Untrusted(message.SubscribeTopicFromCtx(msg.Context()), held, v.Untrusted)
+			v.Observer.Untrusted(message.SubscribeTopicFromCtx(msg.Context()), held, v.Untrusted.String())
 		}
 		if v.Untrusted == PassUntrusted {
 			return h(msg)

@@ -16,7 +16,7 @@ import (
 // An untrustedCounter keeps what it is told.
 type untrustedCounter struct{ calls []string }
 
-func (c *untrustedCounter) Untrusted(_ string, v envelope.Verification, action hookmw.UntrustedAction) {
+func (c *untrustedCounter) Untrusted(_ string, v envelope.Verification, action string) {
 	c.calls = append(c.calls, fmt.Sprintf("%s %v %v", v.Status, v.Flagged, action))
 }
 
