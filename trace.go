@@ -22,7 +22,8 @@ func ValidTraceparent(s string) bool {
 	if !lowerHex(version) || !lowerHex(trace) || !lowerHex(parent) || !lowerHex(flags) {
 		return false
 	}
-	if version == "ff" || strings.Trim(trace, "0") == "" || strings.Trim(parent, "0") == "" {
+	const zeros = "00000000000000000000000000000000"
+	if version == "ff" || trace == zeros || parent == zeros[:len("0000000000000000")] {
 		return false
 	}
 	return len(s) == length || version != "00" && s[length] == '-'
@@ -30,7 +31,7 @@ func ValidTraceparent(s string) bool {
 
 func lowerHex(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+		if c := s[i]; c-'0' > '9'-'0' && c-'a' > 'f'-'a' {
 			return false
 		}
 	}

@@ -36,4 +36,9 @@
 //
 // A [ClaimCheck] keeps bodies that are too large for their messages in a store. Its Middleware
 // belongs between Recoverer and Malformed, and its WrapPublisher around every publisher.
+//
+// # Traces
+//
+// A [Trace] makes OpenTelemetry spans of what is published and handled. Its Middleware belongs
+// between Recoverer and all others, and its WrapPublisher outside of the other wrappers.
 package middleware

@@ -65,9 +65,10 @@ func (c *traceConsumer) start(msg *message.Message) (trace.Span, current) {
 		}
 	}
 	ctx, carried := c.tracer.context.extract(ctx, msg.Metadata)
+	came := carried.IsValid()
 	parent, other := base.SpanContext(), carried
-	if c.parent && carried.IsValid() {
-		ctx = trace.ContextWithRemoteSpanContext(ctx, carried)
+	if c.parent && came {
+		ctx = trace.ContextWithSpanContext(ctx, carried)
 		parent, other = carried, parent
 	}
 	d := c.tracer.destination(message.SubscribeTopicFromCtx(ctx))
@@ -79,11 +80,11 @@ func (c *traceConsumer) start(msg *message.Message) (trace.Span, current) {
 	switch {
 	case made:
 		now.ctx = context.WithValue(under, attemptKey{}, &attempt{msg, base})
-	case !parent.IsValid() && carried.IsValid():
-		now.ctx = trace.ContextWithRemoteSpanContext(ctx, carried)
+	case came && !parent.IsValid():
+		now.ctx = trace.ContextWithSpanContext(ctx, carried)
 		parent = carried
 	}
-	if !made && carried.IsValid() && sameSpan(carried, parent) {
+	if came && !made && sameSpan(carried, parent) {
 		now.traceparent, now.tracestate = msg.Metadata[envelope.MetadataTraceparent], msg.Metadata[envelope.MetadataTracestate]
 	}
 	msg.SetContext(now.ctx)

@@ -182,6 +182,54 @@ func TestTraceRetriesAndPoison(t *testing.T) {
 	}
 }
 
+// A transport within the process may keep contexts: then a message is handled in that of its
+// publisher, and there is nothing to link. What was there before an attempt at another message
+// does not matter.
+func TestTraceInAKeptContext(t *testing.T) {
+	for _, parent := range []bool{false, true} {
+		r := &spanRecorder{}
+		tracing := hookmw.Trace{TracerProvider: r, Parent: parent}
+		var next *message.Message
+		pub := tracing.WrapPublisher(publisherFunc(func(msg *message.Message) { next = msg.CopyWithContext() }))
+		h := tracing.Middleware(func(msg *message.Message) ([]*message.Message, error) {
+			return nil, pub.Publish("hooks", message.NewMessageWithContext(msg.Context(), "next", nil))
+		})
+		for msg := hook(nil); len(r.spans) < 6; msg = next {
+			if _, err := h(msg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range r.spans[1:] {
+			span, before := r.want(t, i+1, [...]string{"send hooks", "process"}[i%2]), r.spans[i]
+			if span.parent.SpanID() != before.sc.SpanID() || len(span.links) != 0 {
+				t.Errorf("Parent %v: span %d is under %v, linked to %v", parent, i+1, span.parent, span.links)
+			}
+		}
+	}
+}
+
+// What a sampler does not take is passed on as such, so that nobody else takes it.
+func TestTraceOfWhatIsNotSampled(t *testing.T) {
+	r, b := &spanRecorder{drop: true}, &broker{Marshaler: sourced}
+	tracing := hookmw.Trace{TracerProvider: r}
+	produced, err := tracing.Middleware(func(*message.Message) ([]*message.Message, error) {
+		return []*message.Message{message.NewMessage("new", nil)}, nil
+	})(hook(nil, "traceparent", parentOf))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tracing.WrapPublisher(b).Publish("out", produced...); err != nil {
+		t.Fatal(err)
+	}
+	process, sent := r.want(t, 0, "process"), r.want(t, 1, "send out")
+	if len(sent.attributes) != len(sent.sampler) {
+		t.Errorf("attributes %v were set for nobody", said(sent.attributes))
+	}
+	if got := b.receive(t, 0).Metadata["traceparent"]; got != traceparent(sent.sc) || !strings.HasSuffix(got, "-00") || sent.parent.SpanID() != process.sc.SpanID() {
+		t.Errorf("traceparent %q, sent under %v", got, sent.parent)
+	}
+}
+
 // What a handler returns continues from its span, whether the publisher is traced or not, and
 // whatever has become of the context.
 func TestTraceOfWhatAHandlerReturns(t *testing.T) {

@@ -20,7 +20,8 @@ import (
 type spanRecorder struct {
 	embedded.TracerProvider
 
-	off bool
+	off  bool
+	drop bool // make spans that a sampler has not taken: they have ids, and record nothing
 
 	mu    sync.Mutex
 	scope string
@@ -42,6 +43,7 @@ type recorded struct {
 	status     codes.Code
 	text       string
 	ends       int
+	dropped    bool
 }
 
 func (r *spanRecorder) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
@@ -78,13 +80,16 @@ func (t recordingTracer) Start(ctx context.Context, name string, options ...trac
 		binary.BigEndian.PutUint64(sc.TraceID[8:], n)
 	}
 	binary.BigEndian.PutUint64(sc.SpanID[:], n)
-	s.sc = trace.NewSpanContext(sc)
+	if t.r.drop {
+		sc.TraceFlags = 0
+	}
+	s.sc, s.dropped = trace.NewSpanContext(sc), t.r.drop
 	t.r.spans = append(t.r.spans, s)
 	return trace.ContextWithSpan(ctx, s), s
 }
 
 func (s *recorded) SpanContext() trace.SpanContext         { return s.sc }
-func (s *recorded) IsRecording() bool                      { return s.ends == 0 }
+func (s *recorded) IsRecording() bool                      { return s.ends == 0 && !s.dropped }
 func (s *recorded) SetStatus(code codes.Code, text string) { s.status, s.text = code, text }
 func (s *recorded) SetName(name string)                    { s.name = name }
 func (s *recorded) AddEvent(string, ...trace.EventOption)  {}

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/watermill-envelope/envelope"
 )
@@ -38,6 +39,7 @@ type tracer struct {
 	idle   atomic.Bool
 	global trace.TracerProvider // nil, or the global one that the tracer is of
 	saved  atomic.Uint32        // calls
+	none   bool                 // the tracer is one that does nothing
 }
 
 // One in so many calls is made while idle, since a provider may begin to make spans without
@@ -52,6 +54,7 @@ func (t Trace) tracer(operation string, kind trace.SpanKind) *tracer {
 			global = provider
 		}
 	}
+	_, none := provider.(noop.TracerProvider)
 	attributes := []attribute.KeyValue{
 		attribute.String("messaging.operation.name", operation),
 		attribute.String("messaging.operation.type", operation),
@@ -66,6 +69,7 @@ func (t Trace) tracer(operation string, kind trace.SpanKind) *tracer {
 		kind:       kind,
 		attributes: append(attributes, t.Attributes...),
 		global:     global,
+		none:       none,
 	}
 }
 
@@ -95,7 +99,7 @@ func (t *tracer) destination(topic string) *destination {
 // SDK none is, and the one that it returns does nothing.
 func (t *tracer) start(ctx context.Context, d *destination, parent trace.SpanContext, other func() trace.SpanContext) (context.Context, trace.Span, bool) {
 	idle := t.idle.Load()
-	if idle && t.global != nil && t.global == otel.GetTracerProvider() && t.saved.Add(1)%idleCalls != 0 {
+	if t.none || idle && t.global != nil && t.global == otel.GetTracerProvider() && t.saved.Add(1)%idleCalls != 0 {
 		return ctx, trace.SpanFromContext(context.Background()), false
 	}
 	options := d.options
