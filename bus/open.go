@@ -8,6 +8,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/uuid"
+
+	"github.com/watermill-envelope/envelope"
 )
 
 // Keys of the metadata of an open message, which hold what is beside the payload on every
@@ -27,8 +29,10 @@ const (
 	MetadataMalformed = "hexeract_malformed"
 
 	// MetadataHeaderPrefix comes before the name of a header that is one of these keys, or
-	// starts like this, or in any letter case with ankusa_ or envelope_ (package envelope's). Any
-	// other header is metadata under its own name.
+	// starts like this, or in any letter case with ankusa_ or envelope_ (package envelope's), or
+	// is what a marshaler or a subscriber of Watermill's writes: _watermill_message_uuid,
+	// _watermill_amqp_redelivered, _watermill_message_google_message_id, publishTime. Any other
+	// header is metadata under its own name.
 	MetadataHeaderPrefix = "hexeract_header_"
 )
 
@@ -39,7 +43,7 @@ const (
 	isHeader   nameKind = iota
 	isProperty          // one of the keys above
 	isEscaped           // starts with MetadataHeaderPrefix
-	isForeign           // package envelope has it for itself
+	isForeign           // package envelope or Watermill's transports have it for themselves
 )
 
 func kindOf(name string) nameKind {
@@ -47,17 +51,13 @@ func kindOf(name string) nameKind {
 		return isHeader
 	}
 	switch name[0] | 0x20 {
-	case 'a':
-		if hasPrefixFold(name, "ankusa_") {
+	case '_' | 0x20, 'a', 'e', 'p': // not the traceparent and tracestate of 't', which it carries as they are
+		if envelope.IsReserved(name) {
 			return isForeign
 		}
 	case 'c':
 		if name == MetadataCorrelationID {
 			return isProperty
-		}
-	case 'e':
-		if hasPrefixFold(name, "envelope_") {
-			return isForeign
 		}
 	case 'h':
 		switch name {
@@ -71,10 +71,6 @@ func kindOf(name string) nameKind {
 	return isHeader
 }
 
-func hasPrefixFold(s, prefix string) bool {
-	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
-}
-
 // MetadataOfHeader returns the key under which a header is metadata.
 func MetadataOfHeader(name string) string {
 	if kindOf(name) == isHeader {
@@ -84,8 +80,8 @@ func MetadataOfHeader(name string) string {
 }
 
 // HeaderOfMetadata returns the header that metadata under this key are. It reports false for
-// what is none: the properties of a message, and what package envelope says of a message that it
-// carried (ankusa_..., envelope_...).
+// what is none: the properties of a message, what package envelope says of a message that it
+// carried (ankusa_..., envelope_...), and what Watermill's transports write.
 func HeaderOfMetadata(key string) (name string, ok bool) {
 	switch kindOf(key) {
 	case isHeader:

@@ -102,7 +102,8 @@ func reserved() map[string]string {
 	headers := make(map[string]string)
 	for _, name := range []string{
 		"hexeract_type", "hexeract_reply_to", "hexeract_published_at", "correlation_id", "hexeract_malformed",
-		"hexeract_header_x", "envelope_redeemed", "ankusa_claim", "Ankusa_Id",
+		"hexeract_header_x", "envelope_redeemed", "ankusa_claim", "Ankusa_Id", "_watermill_message_uuid",
+		"_watermill_amqp_redelivered", "_watermill_message_google_message_id", "publishTime",
 	} {
 		headers[name] = "of a header"
 	}
@@ -128,6 +129,12 @@ func TestFromMessageOfOthers(t *testing.T) {
 		message, causedBy uuid.UUID
 	}{
 		"no correlation id": {messageID.String(), nil, messageID, messageID},
+		"what Watermill's transports write": {
+			messageID.String(),
+			message.Metadata{"_watermill_message_uuid": "u", "_watermill_amqp_redelivered": "true", "publishTime": "now"},
+			messageID,
+			messageID,
+		},
 		"ids that are no UUIDs": {
 			"order 1", message.Metadata{"correlation_id": "req-7"}, uuid.NewSHA1(uuid.NameSpaceOID, []byte("order 1")), derived,
 		},
