@@ -22,6 +22,8 @@ type ChainConfig struct {
 	// redeems. Its Quarantine must be wrapped, or made with a marshaler, as PoisonQueue's
 	// publisher must.
 	Malformed Malformed
+	// Diagnostics cut what PoisonQueue writes, so that any message can be dead-lettered.
+	Diagnostics Diagnostics
 	// Verification decides on hooks that are not trusted. As it is, it lets them through.
 	Verification Verification
 	// ClaimCheck stores and redeems large bodies. nil does neither: claims are then refused
@@ -56,6 +58,7 @@ func (c ChainConfig) Validate() error {
 		{"Trace", c.Trace.Validate()},
 		{"HeaderCaps", c.HeaderCaps.Validate()},
 		{"Malformed", c.Malformed.Validate()},
+		{"Diagnostics", c.Diagnostics.Validate()},
 		{"Verification", c.Verification.Validate()},
 	} {
 		if part.err != nil {
@@ -164,6 +167,9 @@ func (c *Chain) WrapPublisher(pub message.Publisher, sealer marshaler.Sealer) (m
 	if p, ok := pub.(*chainPublisher); ok && p.chain == c {
 		return pub, nil
 	}
+	if sealer == nil {
+		sealer, _ = pub.(marshaler.Sealer)
+	}
 	if c.config.ClaimCheck != nil {
 		var err error
 		if pub, err = c.config.ClaimCheck.WrapPublisher(pub, sealer); err != nil {
@@ -171,7 +177,7 @@ func (c *Chain) WrapPublisher(pub message.Publisher, sealer marshaler.Sealer) (m
 		}
 	}
 	pub = c.config.Trace.WrapPublisher(c.config.HeaderCaps.WrapPublisher(pub))
-	return &chainPublisher{wrapper: wrap(pub), chain: c}, nil
+	return &chainPublisher{wrapper: wrap(pub), chain: c, sealer: sealer}, nil
 }
 
 // PublisherDecorator is WrapPublisher for message.Router.AddPublisherDecorators, where sealer is
@@ -183,13 +189,19 @@ func (c *Chain) PublisherDecorator(sealer marshaler.Sealer) message.PublisherDec
 }
 
 // PoisonQueue is Watermill's PoisonQueueWithFilter with [ShouldPoison] and a publisher that is
-// wrapped as by WrapPublisher. It belongs outside of Retry, and Middleware inside of that. It
+// wrapped as by WrapPublisher, and by [Diagnostics] where there is a sealer to ask: give it one,
+// also without a claim check. It belongs outside of Retry, and Middleware inside of that. It
 // writes a line to the failure log for a message that its handler's own error sends to the
 // poison topic, once Retry has given up; Middleware could not know that it would.
 func (c *Chain) PoisonQueue(pub message.Publisher, sealer marshaler.Sealer, topic string) (message.HandlerMiddleware, error) {
 	wrapped, err := c.WrapPublisher(pub, sealer)
 	if err != nil {
 		return nil, err
+	}
+	if p, ok := wrapped.(*chainPublisher); ok && p.sealer != nil {
+		if wrapped, err = c.config.Diagnostics.WrapPublisher(wrapped, p.sealer); err != nil {
+			return nil, fmt.Errorf("chain: %w", err)
+		}
 	}
 	poison, err := wmmw.PoisonQueueWithFilter(wrapped, topic, ShouldPoison)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/marshaler"
 )
 
 // A cause is what a message that is made because of another has of it.
@@ -77,7 +78,8 @@ func (why cause) give(msg *message.Message) {
 
 type chainPublisher struct {
 	*wrapper
-	chain *Chain
+	chain  *Chain
+	sealer marshaler.Sealer // of the innermost publisher; nil where it has none
 }
 
 func (p *chainPublisher) Publish(topic string, messages ...*message.Message) error {

@@ -260,6 +260,34 @@ func TestChainPublisher(t *testing.T) {
 	}
 }
 
+// A message that was as large as its transport allows is dead-lettered, whatever its handler's
+// error says, by a publisher of the chain as well as by one that the chain has yet to wrap.
+func TestChainPoisonQueueHasRoomForTheReason(t *testing.T) {
+	fails := func(*message.Message) ([]*message.Message, error) {
+		return nil, errors.New(strings.Repeat("and so on ", 20_000))
+	}
+	for _, already := range []bool{false, true} {
+		chain := newChain(t, hookmw.ChainConfig{Diagnostics: hookmw.Diagnostics{Max: 100}})
+		msg := hook(text(10_000))
+		inline, _, _ := kafkawire.Marshaler{}.Size("poison", msg, "")
+		b := &broker{Marshaler: kafkawire.Marshaler{MaxMessageBytes: inline + 200}}
+		var pub message.Publisher = b
+		if already {
+			pub = chained(t, chain, b, nil)
+		}
+		poison, err := chain.PoisonQueue(pub, nil, "poison")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := poison(chain.Middleware(fails))(msg); err != nil {
+			t.Fatal("not dead-lettered: ", err)
+		}
+		if got := b.receive(t, 0); !slices.Equal(got.Payload, text(10_000)) {
+			t.Errorf("dead-lettered with %d bytes", len(got.Payload))
+		}
+	}
+}
+
 func TestChainReportsEveryMistake(t *testing.T) {
 	bare := &recorder{}
 	gateway, err := claimcheck.NewClient(claimcheck.ClientConfig{BaseURL: "http://127.0.0.1:1"})
@@ -276,11 +304,14 @@ func TestChainReportsEveryMistake(t *testing.T) {
 	}{
 		{"parts that are not valid", func() error {
 			_, err := hookmw.NewChain(hookmw.ChainConfig{
-				Trace:      hookmw.Trace{Attributes: []attribute.KeyValue{{}}},
-				HeaderCaps: hookmw.HeaderCaps{Forward: envelope.ForwardOptions{MaxHeaders: -1}},
+				Trace:        hookmw.Trace{Attributes: []attribute.KeyValue{{}}},
+				HeaderCaps:   hookmw.HeaderCaps{Forward: envelope.ForwardOptions{MaxHeaders: -1}},
+				Malformed:    hookmw.Malformed{QuarantineTopic: "quarantine"},
+				Diagnostics:  hookmw.Diagnostics{Max: -1},
+				Verification: hookmw.Verification{Untrusted: -1},
 			})
 			return err
-		}, []string{"chain: Trace: ", "chain: HeaderCaps: "}},
+		}, []string{"chain: Trace: ", "chain: HeaderCaps: ", "chain: Malformed: ", "chain: Diagnostics: ", "chain: Verification: "}},
 		{"no publisher", func() error { _, err := without.WrapPublisher(nil, nil); return err }, []string{"nil publisher"}},
 		{
 			"no sealer for a claim check", func() error { _, err := withStore.WrapPublisher(bare, nil); return err },
