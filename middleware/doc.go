@@ -41,4 +41,9 @@
 //
 // A [Trace] makes OpenTelemetry spans of what is published and handled. Its Middleware belongs
 // between Recoverer and all others, and its WrapPublisher outside of the other wrappers.
+//
+// # All of them
+//
+// A [Chain] is all middlewares of this package in the order that they belong in, on both sides,
+// with a log of what fails. In the stack above its Middleware takes the place of Malformed's.
 package middleware
