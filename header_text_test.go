@@ -70,6 +70,10 @@ func textCases() []textCase {
 		{rule: "never forwarded ones do not count", text: `{"te":"",` + headersObject(64, "v")[1:], want: headersObject(64, "v")},
 		{rule: "as many names as are told apart at once", text: headersObject(128, "v"), want: headersObject(64, "v"), dropped: envelope.Dropped{Count: 64}},
 		{rule: "one more", text: headersObject(129, "v"), want: headersObject(64, "v"), dropped: envelope.Dropped{Count: 65}},
+		{
+			rule: "one of more is there twice", text: headersObject(129, "v")[:len(headersObject(129, "v"))-1] + `,"h128":"w"}`,
+			want: headersObject(64, "v"), dropped: envelope.Dropped{Count: 65},
+		},
 		{rule: "10,000 headers", text: headersObject(10_000, "v"), want: headersObject(64, "v"), dropped: envelope.Dropped{Count: 9936}},
 		{
 			rule: "bytes count without escapes", text: `{"a":"\u00e9\n","b":"2","c":"3"}`, o: envelope.ForwardOptions{MaxHeaderBytes: 6},

@@ -148,6 +148,9 @@ func TestHeaderCaps(t *testing.T) {
 				t.Error("the message of the caller was changed")
 			}
 			got := s.given[1]
+			if text, has := got.Metadata["ankusa_headers"]; has && text == "" {
+				t.Error("an entry without a value")
+			}
 			switch {
 			case tt.want == unchanged:
 				if got != tt.msg {
@@ -194,6 +197,21 @@ func TestHeaderCapsCountWhatIsPublished(t *testing.T) {
 	down.err = nil
 	if err := pub.Publish("hooks", msg, msg); err != nil || !slices.Equal(counter.calls, []string{"count!!", "count!!"}) {
 		t.Errorf("error %v, counted %v", err, counter.calls)
+	}
+}
+
+// What a stock subscriber received is sent with the headers that are left, once it is opened.
+func TestHeaderCapsOfASealedMessage(t *testing.T) {
+	sealed := open(`{"v":1,"id":"1","source_id":"github","received_at":1,"size":4,"headers":{"cookie":"s","a":"1"},"body_base64":"Ym9keQ=="}`,
+		"ankusa_message_version", "1", "k", "v")
+	sealed.UUID = "1"
+	b := new(broker)
+	if err := (hookmw.HeaderCaps{}).WrapPublisher(b).Publish("hooks", sealed); err != nil {
+		t.Fatal(err)
+	}
+	got := b.receive(t, 0)
+	if got.Metadata["ankusa_headers"] != `{"a":"1"}` || got.UUID != "1" || string(got.Payload) != "body" || got.Metadata["k"] != "v" {
+		t.Errorf("sent %s %q with %v", got.UUID, got.Payload, got.Metadata)
 	}
 }
 
