@@ -4,6 +4,7 @@ package database
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 
@@ -19,6 +20,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(killAfter) != "" { // a child of TestInboxKilled
+		fmt.Fprintln(os.Stderr, killChild())
+		os.Exit(1)
+	}
 	var g servers.Group
 	g.Add(func(ctx context.Context) (_ servers.Server, err error) {
 		postgresServer, err = servers.StartPostgres(ctx, servers.PostgresOptions{})

@@ -147,6 +147,14 @@ func RabbitMQ(url string, o RabbitMQOptions) Broker {
 	}
 }
 
+// NewRabbitMQSubscriber is what [RabbitMQ] with Queue and our marshaler makes, for a process
+// that is no test. It logs nothing.
+func NewRabbitMQSubscriber(url string) (message.Subscriber, error) {
+	c := amqp3.NewDurableQueueConfig(url)
+	c.Marshaler = amqpwire.Marshaler{}
+	return amqp3.NewSubscriber(c, watermill.NopLogger{})
+}
+
 // RabbitMQv2 is [RabbitMQ] by watermill-amqp/v2 and our marshaler.
 func RabbitMQv2(url string) Broker {
 	config := func(group string) amqp2.Config {
