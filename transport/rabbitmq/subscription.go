@@ -55,9 +55,10 @@ func newSubscription(ctx context.Context, s *Subscriber, queue string) *subscrip
 		out:      make(chan *message.Message),
 		work:     make(chan handed),
 	}
-	sub.open, sub.close = context.WithCancel(ctx)
+	open, end := context.WithCancel(ctx)
+	forget := context.AfterFunc(s.open, end)
+	sub.open, sub.close = open, func() { end(); forget() }
 	sub.patience, sub.abandon = context.WithCancelCause(context.WithoutCancel(ctx))
-	context.AfterFunc(s.open, sub.close)
 	return sub
 }
 
