@@ -32,8 +32,9 @@ func TestOursAfterTheirRetry(t *testing.T) {
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
-		if h := peer.Handled(t); !h.Failed || h.MessageID != id {
-			t.Fatalf("handled %+v", h)
+		handled := peer.Handled(t)
+		if !handled.Failed || handled.MessageID != id {
+			t.Fatalf("handled %+v", handled)
 		}
 		peer.Stop(t) // after its copy to the retry queue is confirmed
 
@@ -41,6 +42,9 @@ func TestOursAfterTheirRetry(t *testing.T) {
 		r := next(t, got)
 		if r.attempt != 2 || r.envelope.MessageID != id || !reflect.DeepEqual(&r.order, order("fail")) {
 			t.Errorf("attempt %d at %+v, want 2 at %s", r.attempt, r.envelope, id)
+		}
+		if r.envelope.CorrelationID != handled.CorrelationID {
+			t.Errorf("chain %s, in Rust it was %s", r.envelope.CorrelationID, handled.CorrelationID)
 		}
 		for name, value := range headers {
 			if r.envelope.Headers[name] != value {
