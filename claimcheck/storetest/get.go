@@ -24,13 +24,13 @@ func getMissing(c *check) {
 	c.put(s, key("missing", day, 2), pattern(1, 100))
 	// Beside it, on another day, of another tenant.
 	for _, k := range []string{key("missing", day, 3), key("missing", day.AddDate(0, 0, 1), 2), key("missin", day, 2), key("missing2", day, 2)} {
-		r, err := s.Get(c.ctx, k, 0, 10)
+		r, err := s.Get(c.Ctx, k, 0, 10)
 		c.wantErr(sprintf("Get of %q", k), err, claimcheck.ErrNotFound, k)
 		if err == nil {
 			r.Close()
 		}
-		if _, err := get(c.ctx, s, k, 100, 10); err == nil {
-			c.errorf("Get of %q at 100 succeeded, where there is no object", k)
+		if _, err := get(c.Ctx, s, k, 100, 10); err == nil {
+			c.Errorf("Get of %q at 100 succeeded, where there is no object", k)
 		}
 	}
 }
@@ -69,14 +69,14 @@ func getRange(c *check) {
 		{size, math.MaxInt64 - size},
 		{math.MaxInt64 - 1, 1},
 	} {
-		got, err := get(c.ctx, s, k, r.off, r.n)
+		got, err := get(c.Ctx, s, k, r.off, r.n)
 		if err != nil {
-			c.errorf("Get of %d bytes from %d of %d: %v", r.n, r.off, size, err)
+			c.Errorf("Get of %d bytes from %d of %d: %v", r.n, r.off, size, err)
 			continue
 		}
 		from := min(r.off, size)
 		if want := data[from : from+min(r.n, size-from)]; !bytes.Equal(got, want) {
-			c.errorf("Get of %d bytes from %d of %d: %s", r.n, r.off, size, difference(got, want))
+			c.Errorf("Get of %d bytes from %d of %d: %s", r.n, r.off, size, difference(got, want))
 		}
 	}
 }
@@ -86,8 +86,8 @@ func getEmpty(c *check) {
 	k := key("empty", day, 1)
 	c.put(s, k, nil)
 	for _, r := range []struct{ off, n int64 }{{0, 1}, {0, whole}, {1, 1}, {5000, 5000}} {
-		if got, err := get(c.ctx, s, k, r.off, r.n); err != nil || len(got) != 0 {
-			c.errorf("Get of %d bytes from %d of an empty object: %d bytes, %v", r.n, r.off, len(got), err)
+		if got, err := get(c.Ctx, s, k, r.off, r.n); err != nil || len(got) != 0 {
+			c.Errorf("Get of %d bytes from %d of an empty object: %d bytes, %v", r.n, r.off, len(got), err)
 		}
 	}
 }
@@ -98,16 +98,16 @@ func getReader(c *check) {
 	k := key("reader", day, 1)
 	c.put(s, k, data)
 	for _, r := range []struct{ off, n int64 }{{0, whole}, {10_000, 20_000}, {30_000, 20_000}, {40_000, 1}} {
-		rc, err := s.Get(c.ctx, k, r.off, r.n)
+		rc, err := s.Get(c.Ctx, k, r.off, r.n)
 		if err != nil {
-			c.fatalf("Get of %d bytes from %d: %v", r.n, r.off, err)
+			c.Fatalf("Get of %d bytes from %d: %v", r.n, r.off, err)
 		}
 		want := data[r.off:min(r.off+r.n, int64(len(data)))]
 		if err := iotest.TestReader(rc, want); err != nil {
-			c.errorf("the reader of %d bytes from %d: %v", r.n, r.off, err)
+			c.Errorf("the reader of %d bytes from %d: %v", r.n, r.off, err)
 		}
 		if err := rc.Close(); err != nil {
-			c.errorf("Close after the end: %v", err)
+			c.Errorf("Close after the end: %v", err)
 		}
 	}
 }
@@ -120,13 +120,13 @@ func getCloseEarly(c *check) {
 	// More than a store of a test has connections.
 	const readers = 300
 	for i := range readers {
-		r, err := s.Get(c.ctx, k, 0, whole)
+		r, err := s.Get(c.Ctx, k, 0, whole)
 		if err != nil {
-			c.fatalf("Get after %d readers were closed early: %v", i, err)
+			c.Fatalf("Get after %d readers were closed early: %v", i, err)
 		}
 		if i%2 == 0 {
 			if _, err := io.ReadFull(r, make([]byte, 10)); err != nil {
-				c.errorf("Read: %v", err)
+				c.Errorf("Read: %v", err)
 			}
 		}
 		r.Close()
@@ -142,11 +142,11 @@ func getConcurrent(c *check) {
 	const readers = 200
 	each(readers, func(i int) {
 		off, n := int64(i)*5000, int64(1000+i*7)
-		got, err := get(c.ctx, s, k, off, n)
+		got, err := get(c.Ctx, s, k, off, n)
 		if err != nil {
-			c.errorf("one of %d Gets at a time: %v", readers, err)
+			c.Errorf("one of %d Gets at a time: %v", readers, err)
 		} else if want := data[off : off+n]; !bytes.Equal(got, want) {
-			c.errorf("one of %d Gets at a time: %s", readers, difference(got, want))
+			c.Errorf("one of %d Gets at a time: %s", readers, difference(got, want))
 		}
 	})
 }

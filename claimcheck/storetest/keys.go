@@ -40,21 +40,21 @@ func keyHostile(c *check) {
 	for _, k := range hostileKeys {
 		k = fill.Replace(k)
 		read := false
-		err := s.Put(c.ctx, k, sectionOf(&hooked{[]byte("x"), func(int64, int64) error { read = true; return nil }}, 1))
+		err := s.Put(c.Ctx, k, sectionOf(&hooked{[]byte("x"), func(int64, int64) error { read = true; return nil }}, 1))
 		c.wantErr(sprintf("Put under the key %.80q", k), err, claimcheck.ErrInvalidRef, k)
 		if read {
-			c.errorf("Put under the key %.80q read obj", k)
+			c.Errorf("Put under the key %.80q read obj", k)
 		}
-		_, err = get(c.ctx, s, k, 0, 10)
+		_, err = get(c.Ctx, s, k, 0, 10)
 		c.wantErr(sprintf("Get of the key %.80q", k), err, claimcheck.ErrInvalidRef, k)
 		if prunable {
-			c.wantErr(sprintf("Delete of the key %.80q", k), p.Delete(c.ctx, k), claimcheck.ErrInvalidRef, k)
+			c.wantErr(sprintf("Delete of the key %.80q", k), p.Delete(c.Ctx, k), claimcheck.ErrInvalidRef, k)
 		}
 	}
 	c.holds(s, there, pattern(1, 1000))
 	if prunable {
 		if keys := c.list(p, ""); len(keys) != 1 || keys[0] != there {
-			c.errorf("List has %.300q, want the one key that was put", keys)
+			c.Errorf("List has %.300q, want the one key that was put", keys)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func keyCase(c *check) {
 		c.holds(s, lower, pattern(2, 2000))
 	} else {
 		for _, k := range []string{lower, other} {
-			err := s.Put(c.ctx, k, section(pattern(2, 2000)))
+			err := s.Put(c.Ctx, k, section(pattern(2, 2000)))
 			c.wantErr("Put for a tenant that differs in case only", err, claimcheck.ErrUnavailable, k)
 			c.absent(s, k)
 		}

@@ -24,7 +24,7 @@ var packCases = []Case{
 func (c *check) checker(s claimcheck.Store) *claimcheck.Checker {
 	checker, err := claimcheck.New(claimcheck.Config{Store: s, PackMaxBytes: 1 << 30})
 	if err != nil {
-		c.fatalf("claimcheck.New: %v", err)
+		c.Fatalf("claimcheck.New: %v", err)
 	}
 	return checker
 }
@@ -48,36 +48,36 @@ func packBodies(c *check) {
 	s := c.store()
 	checker := c.checker(s)
 	list := slices.Concat(bodies("a", 0, 1, 70_000, 0, 2<<20), bodies("b", 500, 0))
-	for i, claim := range checker.CheckIn(c.ctx, list) {
+	for i, claim := range checker.CheckIn(c.Ctx, list) {
 		want := list[i].Data
 		if claim.Err != nil {
-			c.errorf("check-in of body %d: %v", i, claim.Err)
+			c.Errorf("check-in of body %d: %v", i, claim.Err)
 			continue
 		}
 		c.redeems(checker, claim.Ref.String(), want)
-		r, err := checker.Open(c.ctx, claim.Ref.String(), digest(want), int64(len(want)))
+		r, err := checker.Open(c.Ctx, claim.Ref.String(), digest(want), int64(len(want)))
 		if err != nil {
-			c.errorf("Open of body %d: %v", i, err)
+			c.Errorf("Open of body %d: %v", i, err)
 			continue
 		}
 		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, want) {
-			c.errorf("Open of body %d: %s, %v", i, difference(got, want), err)
+			c.Errorf("Open of body %d: %s, %v", i, difference(got, want), err)
 		}
 		r.Close()
 	}
 }
 
 func (c *check) redeems(checker *claimcheck.Checker, ref string, want []byte) {
-	got, err := checker.Redeem(c.ctx, ref, digest(want), int64(len(want)))
+	got, err := checker.Redeem(c.Ctx, ref, digest(want), int64(len(want)))
 	if err != nil {
-		c.errorf("Redeem of %d bytes: %v", len(want), err)
+		c.Errorf("Redeem of %d bytes: %v", len(want), err)
 	} else if !bytes.Equal(got, want) {
-		c.errorf("Redeem: %s", difference(got, want))
+		c.Errorf("Redeem: %s", difference(got, want))
 	}
 }
 
 func (c *check) redeemFails(checker *claimcheck.Checker, what, ref string, body []byte, want error) {
-	_, err := checker.Redeem(c.ctx, ref, digest(body), int64(len(body)))
+	_, err := checker.Redeem(c.Ctx, ref, digest(body), int64(len(body)))
 	c.wantErr("Redeem of "+what, err, want, "")
 }
 
@@ -88,15 +88,15 @@ func pack65000(c *check) {
 	for i := range list {
 		list[i] = claimcheck.Body{Tenant: "a", ID: strconv.Itoa(i), Data: []byte("body " + strconv.Itoa(i))}
 	}
-	claims := checker.CheckIn(c.ctx, list)
+	claims := checker.CheckIn(c.Ctx, list)
 	for i, claim := range claims {
 		if claim.Err != nil {
-			c.fatalf("check-in of body %d: %v", i, claim.Err)
+			c.Fatalf("check-in of body %d: %v", i, claim.Err)
 		}
 	}
 	for _, i := range []int{0, 1, 2, 255, 256, 8191, 8192, 32_767, 32_768, 64_998, 64_999} {
 		if claims[i].Ref.Key() != claims[0].Ref.Key() {
-			c.fatalf("body %d is in another pack", i)
+			c.Fatalf("body %d is in another pack", i)
 		}
 		c.redeems(checker, claims[i].Ref.String(), list[i].Data)
 	}
@@ -107,15 +107,15 @@ func pack65000(c *check) {
 func (c *check) pack(list []claimcheck.Body) (claims []claimcheck.Claim, key string, object []byte) {
 	first, err := claimcheck.NewPackRef(list[0].Tenant, day)
 	if err != nil {
-		c.fatalf("NewPackRef: %v", err)
+		c.Fatalf("NewPackRef: %v", err)
 	}
 	p, err := claimcheck.NewPack(first, list)
 	if err != nil {
-		c.fatalf("NewPack: %v", err)
+		c.Fatalf("NewPack: %v", err)
 	}
 	object, err = io.ReadAll(p.Object())
 	if err != nil {
-		c.fatalf("the object of a pack: %v", err)
+		c.Fatalf("the object of a pack: %v", err)
 	}
 	return p.Claims(), p.Key(), object
 }
@@ -148,7 +148,7 @@ func packIndex(c *check) {
 	for _, i := range []int{3, 4, 1000, 64_999, math.MaxUint16} {
 		ref, err := claimcheck.NewRef("index", atPosition(first, i))
 		if err != nil {
-			c.fatalf("NewRef: %v", err)
+			c.Fatalf("NewRef: %v", err)
 		}
 		c.redeemFails(checker, sprintf("claim %d of 3", i), ref.String(), nil, claimcheck.ErrNotFound)
 	}
@@ -184,10 +184,10 @@ func packSize(c *check) {
 			if size < 0 {
 				continue // would mean that it is not known
 			}
-			_, err := checker.Redeem(c.ctx, claim.Ref.String(), digest(body), size)
+			_, err := checker.Redeem(c.Ctx, claim.Ref.String(), digest(body), size)
 			c.wantErr(sprintf("Redeem of %d bytes as %d", len(body), size), err, claimcheck.ErrIntegrity, "")
 		}
-		_, err := checker.Redeem(c.ctx, claim.Ref.String(), digest([]byte("other")), int64(len(body)))
+		_, err := checker.Redeem(c.Ctx, claim.Ref.String(), digest([]byte("other")), int64(len(body)))
 		c.wantErr("Redeem with another digest", err, claimcheck.ErrIntegrity, "")
 		c.redeems(checker, claim.Ref.String(), body)
 	}

@@ -31,7 +31,7 @@ func (c *check) lists(s claimcheck.PrunableStore, prefix string, want []string) 
 	got := c.list(s, prefix)
 	want = slices.Sorted(slices.Values(want))
 	if !slices.Equal(got, want) {
-		c.errorf("List of %q has %d keys, want %d: %.600q, want %.600q", prefix, len(got), len(want), got, want)
+		c.Errorf("List of %q has %d keys, want %d: %.600q, want %.600q", prefix, len(got), len(want), got, want)
 	}
 }
 
@@ -76,8 +76,8 @@ func (c *check) putMany(s claimcheck.PrunableStore) []string {
 	each(workers, func(w int) {
 		for i := w; i < manyKeys; i += workers {
 			keys[i] = key("many", day.AddDate(0, 0, i/500), i)
-			if err := s.Put(c.ctx, keys[i], section([]byte("x"))); err != nil {
-				c.errorf("Put: %v", err)
+			if err := s.Put(c.Ctx, keys[i], section([]byte("x"))); err != nil {
+				c.Errorf("Put: %v", err)
 			}
 		}
 	})
@@ -89,16 +89,16 @@ func listMany(c *check, s claimcheck.PrunableStore) {
 	c.lists(s, "claims/tenant=many/", keys)
 	for _, stop := range []int{1, 2, 999, 1000, 1001} {
 		n := 0
-		for _, err := range s.List(c.ctx, "") {
+		for _, err := range s.List(c.Ctx, "") {
 			if err != nil {
-				c.fatalf("List after %d keys: %v", n, err)
+				c.Fatalf("List after %d keys: %v", n, err)
 			}
 			if n++; n == stop {
 				break
 			}
 		}
 	}
-	ctx, cancel := context.WithCancel(c.ctx)
+	ctx, cancel := context.WithCancel(c.Ctx)
 	defer cancel()
 	n := 0
 	var last error
@@ -108,22 +108,22 @@ func listMany(c *check, s claimcheck.PrunableStore) {
 		cancel()
 	}
 	if last == nil {
-		c.errorf("List ended without an error after %d keys, all but one of them after its context had ended", n)
+		c.Errorf("List ended without an error after %d keys, all but one of them after its context had ended", n)
 	} else {
 		c.wantContextErr("List whose context has ended", last, context.Canceled, "")
 	}
 	// One range over the result is one list; another begins again.
-	list := s.List(c.ctx, "claims/tenant=many/dt=2026-01-15/")
+	list := s.List(c.Ctx, "claims/tenant=many/dt=2026-01-15/")
 	for range 2 {
 		n = 0
 		for _, err := range list {
 			if err != nil {
-				c.fatalf("List: %v", err)
+				c.Fatalf("List: %v", err)
 			}
 			n++
 		}
 		if n != 500 {
-			c.errorf("List has %d keys of 500 in one day", n)
+			c.Errorf("List has %d keys of 500 in one day", n)
 		}
 	}
 }
@@ -133,18 +133,18 @@ func listDelete(c *check, s claimcheck.PrunableStore) {
 	other := key("other", day, 1)
 	c.put(s, other, nil)
 	var seen []string
-	for k, err := range s.List(c.ctx, "claims/tenant=many/") {
+	for k, err := range s.List(c.Ctx, "claims/tenant=many/") {
 		if err != nil {
-			c.fatalf("List after %d keys were deleted: %v", len(seen), err)
+			c.Fatalf("List after %d keys were deleted: %v", len(seen), err)
 		}
-		if err := s.Delete(c.ctx, k); err != nil {
-			c.fatalf("Delete of a key that List has given: %v", err)
+		if err := s.Delete(c.Ctx, k); err != nil {
+			c.Fatalf("Delete of a key that List has given: %v", err)
 		}
 		seen = append(seen, k)
 	}
 	slices.Sort(seen)
 	if slices.Sort(keys); !slices.Equal(seen, keys) {
-		c.errorf("List had %d keys of %d, while each was deleted", len(seen), len(keys))
+		c.Errorf("List had %d keys of %d, while each was deleted", len(seen), len(keys))
 	}
 	c.lists(s, "", []string{other})
 }
@@ -153,9 +153,9 @@ func listContext(c *check, s claimcheck.PrunableStore) {
 	c.put(s, key("a", day, 1), nil)
 	for _, d := range bothDone {
 		var last error
-		for k, err := range s.List(d.with(c.ctx), "") {
+		for k, err := range s.List(d.with(c.Ctx), "") {
 			if k != "" {
-				c.errorf("List with a context that is %s has %q", d.name, k)
+				c.Errorf("List with a context that is %s has %q", d.name, k)
 			}
 			last = err
 		}
@@ -194,8 +194,8 @@ func deletes(c *check, s claimcheck.PrunableStore) {
 }
 
 func (c *check) delete(s claimcheck.PrunableStore, key string) {
-	if err := s.Delete(c.ctx, key); err != nil {
-		c.errorf("Delete of %q: %v", key, err)
+	if err := s.Delete(c.Ctx, key); err != nil {
+		c.Errorf("Delete of %q: %v", key, err)
 	}
 }
 
@@ -203,7 +203,7 @@ func deleteContext(c *check, s claimcheck.PrunableStore) {
 	k := key("a", day, 1)
 	c.put(s, k, pattern(1, 1000))
 	for _, d := range bothDone {
-		c.wantContextErr("Delete with a context that is "+d.name, s.Delete(d.with(c.ctx), k), d.cause, k)
+		c.wantContextErr("Delete with a context that is "+d.name, s.Delete(d.with(c.Ctx), k), d.cause, k)
 		c.holds(s, k, pattern(1, 1000))
 	}
 }

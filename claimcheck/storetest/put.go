@@ -52,11 +52,11 @@ func putSection(c *check) {
 	object := below[1000:201_000]
 	obj := io.NewSectionReader(bytes.NewReader(below), 1000, int64(len(object)))
 	if _, err := obj.Seek(77_777, io.SeekStart); err != nil {
-		c.fatalf("Seek: %v", err)
+		c.Fatalf("Seek: %v", err)
 	}
 	k := key("section", day, 1)
-	if err := s.Put(c.ctx, k, obj); err != nil {
-		c.fatalf("Put of an obj that was read from: %v", err)
+	if err := s.Put(c.Ctx, k, obj); err != nil {
+		c.Fatalf("Put of an obj that was read from: %v", err)
 	}
 	c.holds(s, k, object)
 }
@@ -74,14 +74,14 @@ func putCopies(c *check) {
 		return nil
 	}}, len(data))
 	k := key("copies", day, 1)
-	if err := s.Put(c.ctx, k, obj); err != nil {
-		c.fatalf("Put: %v", err)
+	if err := s.Put(c.Ctx, k, obj); err != nil {
+		c.Fatalf("Put: %v", err)
 	}
 	returned.Store(true)
 	clear(data)
 	c.holds(s, k, want)
 	if n := late.Load(); n > 0 {
-		c.errorf("obj was read %d times after Put had returned", n)
+		c.Errorf("obj was read %d times after Put had returned", n)
 	}
 }
 
@@ -91,14 +91,14 @@ func putExists(c *check) {
 		k, first := key("exists", day, i), pattern(1, 5000)
 		c.put(s, k, first)
 		for range 2 {
-			err := s.Put(c.ctx, k, section(other))
+			err := s.Put(c.Ctx, k, section(other))
 			c.wantErr(sprintf("Put of %d bytes under a key that is taken", len(other)), err, claimcheck.ErrExists, k)
 			c.holds(s, k, first)
 		}
 	}
 	empty := key("exists", day, 100)
 	c.put(s, empty, nil)
-	c.wantErr("Put under the key of an empty object", s.Put(c.ctx, empty, section(pattern(1, 10))), claimcheck.ErrExists, empty)
+	c.wantErr("Put under the key of an empty object", s.Put(c.Ctx, empty, section(pattern(1, 10))), claimcheck.ErrExists, empty)
 	c.holds(s, empty, nil)
 }
 
@@ -112,20 +112,20 @@ func putConcurrentEqual(c *check) {
 		for i := range objects {
 			objects[i] = pattern(byte(i), 50_000+i)
 		}
-		each(puts, func(i int) { errs[i] = s.Put(c.ctx, k, yielding(objects[i])) })
+		each(puts, func(i int) { errs[i] = s.Put(c.Ctx, k, yielding(objects[i])) })
 		winner := -1
 		for i, err := range errs {
 			switch {
 			case err != nil:
 				c.wantErr("Put beside others of the same key", err, claimcheck.ErrExists, k)
 			case winner >= 0:
-				c.errorf("two Puts of one key succeeded")
+				c.Errorf("two Puts of one key succeeded")
 			default:
 				winner = i
 			}
 		}
 		if winner < 0 {
-			c.fatalf("no Put of %d under one key succeeded", puts)
+			c.Fatalf("no Put of %d under one key succeeded", puts)
 		}
 		c.holds(s, k, objects[winner])
 	}
@@ -136,8 +136,8 @@ func putConcurrent(c *check) {
 	const puts = 32
 	at := func(i int) string { return key(sprintf("tenant-%d", i%4), day.AddDate(0, 0, i%8), i) }
 	each(puts, func(i int) {
-		if err := s.Put(c.ctx, at(i), yielding(pattern(byte(i), 3000))); err != nil {
-			c.errorf("Put of a key of its own beside others: %v", err)
+		if err := s.Put(c.Ctx, at(i), yielding(pattern(byte(i), 3000))); err != nil {
+			c.Errorf("Put of a key of its own beside others: %v", err)
 		}
 	})
 	for i := range puts {
@@ -160,12 +160,12 @@ func putHalf(c *check) {
 		return nil
 	}}, len(data))
 	put := make(chan error, 1)
-	go func() { put <- s.Put(c.ctx, k, obj) }()
+	go func() { put <- s.Put(c.Ctx, k, obj) }()
 	select {
 	case <-reached:
 	case err := <-put:
 		close(look)
-		c.fatalf("Put returned before it had read all of obj: %v", err)
+		c.Fatalf("Put returned before it had read all of obj: %v", err)
 	}
 	looked := make(chan struct{})
 	go func() {
@@ -174,12 +174,12 @@ func putHalf(c *check) {
 	}()
 	select {
 	case <-looked:
-	case <-c.ctx.Done():
-		c.errorf("Get waits for a Put of the same key")
+	case <-c.Ctx.Done():
+		c.Errorf("Get waits for a Put of the same key")
 	}
 	close(look)
 	if err := <-put; err != nil {
-		c.fatalf("Put: %v", err)
+		c.Fatalf("Put: %v", err)
 	}
 	c.holds(s, k, data)
 }
@@ -190,7 +190,7 @@ func putSourceFails(c *check) {
 	broken := errors.New("the disk below is broken")
 	for i, from := range []int64{0, 1 << 20, int64(len(data)) - 1} {
 		k := key("fails", day, i)
-		err := s.Put(c.ctx, k, sectionOf(&hooked{data, func(off, n int64) error {
+		err := s.Put(c.Ctx, k, sectionOf(&hooked{data, func(off, n int64) error {
 			if off+n > from {
 				return broken
 			}
@@ -208,7 +208,7 @@ func putSourceShort(c *check) {
 	data := pattern(1, 3<<20)
 	for i, n := range []int{0, 1, 1 << 20, len(data) - 1} {
 		k := key("short", day, i)
-		err := s.Put(c.ctx, k, sectionOf(bytes.NewReader(data[:n]), len(data)))
+		err := s.Put(c.Ctx, k, sectionOf(bytes.NewReader(data[:n]), len(data)))
 		c.wantErr(sprintf("Put of an obj of size %d that has %d bytes", len(data), n), err, claimcheck.ErrUnavailable, k)
 		c.absent(s, k)
 	}

@@ -11,15 +11,13 @@
 package storetest
 
 import (
-	"context"
 	"fmt"
 	"runtime"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/watermill-envelope/envelope/claimcheck"
+	"github.com/watermill-envelope/envelope/internal/rules"
 )
 
 // A Harness is what the suite needs to know of a store. New is required. A field that is nil
@@ -95,66 +93,17 @@ const caseTimeout = 2 * time.Minute
 // Check runs the case and returns nil, or an error that says the rule, its place, and how it
 // was violated. It uses t for the harness only.
 func (c Case) Check(t *testing.T) error {
-	ctx, cancel := context.WithTimeout(t.Context(), caseTimeout)
-	defer cancel()
-	k := &check{t: t, ctx: ctx, h: c.h}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if p := recover(); p != nil {
-				k.errorf("panic: %v", p)
-			}
-		}()
-		c.f(k)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		// The goroutine may be lost in the store for ever, so k is not waited for.
-		k.errorf("not done after %v", caseTimeout)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.problems) == 0 {
-		return nil
-	}
-	const most = 20
-	problems := k.problems
-	if more := len(problems) - most; more > 0 {
-		problems = append(problems[:most:most], fmt.Sprintf("and %d more", more))
-	}
-	return fmt.Errorf("%s (%s):\n\t%s", c.Rule, c.Place, strings.Join(problems, "\n\t"))
+	return rules.Run(t, caseTimeout, c.Rule+" ("+c.Place+")", func(r *rules.Check) { c.f(&check{r, c.h}) })
 }
 
 // rule returns a case with its place.
 func rule(name, text string, f func(*check)) Case {
-	place := "unknown place"
-	if _, file, line, ok := runtime.Caller(1); ok {
-		place = fmt.Sprintf("%s:%d", file, line)
-	}
-	return Case{Name: name, Rule: text, Place: place, f: f}
+	_, file, line, _ := runtime.Caller(1)
+	return Case{Name: name, Rule: text, Place: fmt.Sprintf("%s:%d", file, line), f: f}
 }
 
 // A check is a case that runs.
 type check struct {
-	t   *testing.T
-	ctx context.Context
-	h   Harness
-
-	mu       sync.Mutex
-	problems []string
-}
-
-// errorf notes a violation. Any goroutine may call it.
-func (c *check) errorf(format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.problems = append(c.problems, fmt.Sprintf(format, args...))
-}
-
-// fatalf notes a violation and ends the goroutine of the case, the only one to call it.
-func (c *check) fatalf(format string, args ...any) {
-	c.errorf(format, args...)
-	runtime.Goexit()
+	*rules.Check
+	h Harness
 }

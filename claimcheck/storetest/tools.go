@@ -87,17 +87,17 @@ func yielding(data []byte) *io.SectionReader {
 
 // store returns a new store, or ends the case.
 func (c *check) store() claimcheck.Store {
-	s := c.h.New(c.t)
+	s := c.h.New(c.T)
 	if s == nil {
-		c.fatalf("Harness.New returned nil")
+		c.Fatalf("Harness.New returned nil")
 	}
 	return s
 }
 
 // put puts data, which must succeed, or ends the case.
 func (c *check) put(s claimcheck.Store, key string, data []byte) {
-	if err := s.Put(c.ctx, key, section(data)); err != nil {
-		c.fatalf("Put of %d bytes under %q: %v", len(data), key, err)
+	if err := s.Put(c.Ctx, key, section(data)); err != nil {
+		c.Fatalf("Put of %d bytes under %q: %v", len(data), key, err)
 	}
 }
 
@@ -116,9 +116,9 @@ const whole = 1 << 40
 
 // holds checks that the object is data.
 func (c *check) holds(s claimcheck.Store, key string, data []byte) {
-	r, err := s.Get(c.ctx, key, 0, whole)
+	r, err := s.Get(c.Ctx, key, 0, whole)
 	if err != nil {
-		c.errorf("Get of %q: %v", key, err)
+		c.Errorf("Get of %q: %v", key, err)
 		return
 	}
 	defer r.Close()
@@ -126,7 +126,7 @@ func (c *check) holds(s claimcheck.Store, key string, data []byte) {
 	for at := 0; ; {
 		n, err := r.Read(buf)
 		if rest := data[at:]; n > len(rest) || !bytes.Equal(buf[:n], rest[:n]) {
-			c.errorf("Get of %q: other bytes than those of the object, at or after %d of %d", key, at, len(data))
+			c.Errorf("Get of %q: other bytes than those of the object, at or after %d of %d", key, at, len(data))
 			return
 		}
 		at += n
@@ -134,10 +134,10 @@ func (c *check) holds(s claimcheck.Store, key string, data []byte) {
 		case err == io.EOF && at == len(data):
 			return
 		case err == io.EOF:
-			c.errorf("Get of %q: ends after %d bytes of %d", key, at, len(data))
+			c.Errorf("Get of %q: ends after %d bytes of %d", key, at, len(data))
 			return
 		case err != nil:
-			c.errorf("Read of %q after %d bytes: %v", key, at, err)
+			c.Errorf("Read of %q after %d bytes: %v", key, at, err)
 			return
 		}
 	}
@@ -154,11 +154,11 @@ func difference(got, want []byte) string {
 
 // absent checks that there is no object.
 func (c *check) absent(s claimcheck.Store, key string) {
-	_, err := get(c.ctx, s, key, 0, whole)
+	_, err := get(c.Ctx, s, key, 0, whole)
 	c.wantErr(sprintf("Get of %q", key), err, claimcheck.ErrNotFound, key)
 	if p, ok := s.(claimcheck.PrunableStore); ok {
 		if keys := c.list(p, ""); slices.Contains(keys, key) {
-			c.errorf("List has %q, which Get does not find", key)
+			c.Errorf("List has %q, which Get does not find", key)
 		}
 	}
 }
@@ -166,9 +166,9 @@ func (c *check) absent(s claimcheck.Store, key string) {
 // list returns the keys of a prefix, in order, or ends the case.
 func (c *check) list(s claimcheck.PrunableStore, prefix string) []string {
 	var keys []string
-	for key, err := range s.List(c.ctx, prefix) {
+	for key, err := range s.List(c.Ctx, prefix) {
 		if err != nil {
-			c.fatalf("List of %q after %d keys: %v", prefix, len(keys), err)
+			c.Fatalf("List of %q after %d keys: %v", prefix, len(keys), err)
 		}
 		keys = append(keys, key)
 	}
@@ -182,19 +182,19 @@ func (c *check) wantErr(what string, err, want error, key string) {
 	var e *claimcheck.Error
 	switch {
 	case err == nil:
-		c.errorf("%s succeeded, want %v", what, want)
+		c.Errorf("%s succeeded, want %v", what, want)
 	case !errors.Is(err, want):
-		c.errorf("%s failed with %v, want %v", what, err, want)
+		c.Errorf("%s failed with %v, want %v", what, err, want)
 	case !errors.As(err, &e):
-		c.errorf("%s failed with a %T, want a *claimcheck.Error: %v", what, err, err)
+		c.Errorf("%s failed with a %T, want a *claimcheck.Error: %v", what, err, err)
 	case e.Op == "":
-		c.errorf("%s failed with an Error without Op: %v", what, err)
+		c.Errorf("%s failed with an Error without Op: %v", what, err)
 	case key != "" && e.Key != key:
-		c.errorf("%s failed with an Error whose Key is %q: %v", what, e.Key, err)
+		c.Errorf("%s failed with an Error whose Key is %q: %v", what, e.Key, err)
 	case envelope.IsPermanent(err) != slices.Contains(permanent, want):
-		c.errorf("%s failed with an error of the wrong class: %v", what, err)
+		c.Errorf("%s failed with an error of the wrong class: %v", what, err)
 	case envelope.IsTransient(err) != slices.Contains(transient, want):
-		c.errorf("%s failed with an error of the wrong class: %v", what, err)
+		c.Errorf("%s failed with an error of the wrong class: %v", what, err)
 	}
 }
 
@@ -207,7 +207,7 @@ var (
 func (c *check) wantContextErr(what string, err, cause error, key string) {
 	c.wantErr(what, err, claimcheck.ErrUnavailable, key)
 	if err != nil && !errors.Is(err, cause) {
-		c.errorf("%s failed with an error in which errors.Is does not find %v: %v", what, cause, err)
+		c.Errorf("%s failed with an error in which errors.Is does not find %v: %v", what, cause, err)
 	}
 }
 

@@ -31,20 +31,20 @@ var unavailableCases = []Case{
 }
 
 func beside(c *check) {
-	s := c.h.New(c.t)
+	s := c.h.New(c.T)
 	c.race([]inbox.Seen{s}, 24, func(int) error { return nil }, 1)
 	c.once(s, key, duplicate, "afterwards")
 }
 
 func besideFailing(c *check) {
-	s := c.h.New(c.t)
+	s := c.h.New(c.T)
 	c.race([]inbox.Seen{s}, 12, func(int) error { return &permanentError{} }, 0)
 	c.once(s, key, runs, "afterwards")
 }
 
 func sharedBeside(c *check) {
-	s := c.h.New(c.t)
-	seens := []inbox.Seen{s, c.h.Again(c.t, s), c.h.Again(c.t, s)}
+	s := c.h.New(c.T)
+	seens := []inbox.Seen{s, c.h.Again(c.T, s), c.h.Again(c.T, s)}
 	// The first fails, whichever it is.
 	c.race(seens, 24, func(call int) error {
 		if call == 1 {
@@ -70,16 +70,16 @@ func (c *check) race(seens []inbox.Seen, n int, fn func(call int) error, succeed
 			if started.Add(1) == int32(n) {
 				close(all)
 			}
-			for c.ctx.Err() == nil {
+			for c.Ctx.Err() == nil {
 				called, failed := false, false
-				first, err := seens[i%len(seens)].Once(c.ctx, key, func(context.Context) error {
+				first, err := seens[i%len(seens)].Once(c.Ctx, key, func(context.Context) error {
 					if called {
-						c.errorf("one Once calls fn twice")
+						c.Errorf("one Once calls fn twice")
 					}
 					called = true
 					call := calls.Add(1)
 					if r := running.Add(1); r != 1 {
-						c.errorf("%d fns of one key run at once", r)
+						c.Errorf("%d fns of one key run at once", r)
 					}
 					defer running.Add(-1)
 					<-all
@@ -95,9 +95,9 @@ func (c *check) race(seens []inbox.Seen, n int, fn func(call int) error, succeed
 				}
 				switch {
 				case own != nil:
-					c.errorf("Once returned %v instead of fn's error", err)
+					c.Errorf("Once returned %v instead of fn's error", err)
 				case first && err != nil:
-					c.errorf("Once returned true and %v", err)
+					c.Errorf("Once returned true and %v", err)
 				case first:
 					kept.Add(1)
 				}
@@ -110,14 +110,14 @@ func (c *check) race(seens []inbox.Seen, n int, fn func(call int) error, succeed
 	}
 	wg.Wait()
 	if got := kept.Load(); int(got) != succeed || succeeded.Load() != got {
-		c.errorf("%d fns of one key succeeded and Once returned true %d times, want %d", succeeded.Load(), got, succeed)
+		c.Errorf("%d fns of one key succeeded and Once returned true %d times, want %d", succeeded.Load(), got, succeed)
 	}
 }
 
 // during runs f while a fn of the key runs, which then returns nil.
 func (c *check) during(s inbox.Seen, f func()) {
 	calls := 0
-	first, err := s.Once(c.ctx, key, func(context.Context) error {
+	first, err := s.Once(c.Ctx, key, func(context.Context) error {
 		calls++
 		done := make(chan struct{})
 		go func() {
@@ -126,18 +126,18 @@ func (c *check) during(s inbox.Seen, f func()) {
 		}()
 		select {
 		case <-done:
-		case <-c.ctx.Done():
-			c.errorf("a call beside the fn does not return")
+		case <-c.Ctx.Done():
+			c.Errorf("a call beside the fn does not return")
 		}
 		return nil
 	})
 	if !first || err != nil || calls != 1 {
-		c.errorf("the first Once called fn %d times and returned %v, %v", calls, first, err)
+		c.Errorf("the first Once called fn %d times and returned %v, %v", calls, first, err)
 	}
 }
 
 func otherKeys(c *check) {
-	s := c.h.New(c.t)
+	s := c.h.New(c.T)
 	c.during(s, func() {
 		for i := range 3 {
 			c.once(s, fmt.Sprint(key, i), runs, "beside a fn of another key")
@@ -146,19 +146,19 @@ func otherKeys(c *check) {
 }
 
 func waiting(c *check) {
-	s := c.h.New(c.t)
+	s := c.h.New(c.T)
 	c.during(s, func() {
-		ctx, cancel := context.WithCancel(c.ctx)
+		ctx, cancel := context.WithCancel(c.Ctx)
 		asked := make(chan struct{})
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			first, err := s.Once(&watched{Context: ctx, asked: asked}, key, func(context.Context) error {
-				c.errorf("two fns of one key run at once")
+				c.Errorf("two fns of one key run at once")
 				return nil
 			})
 			if first {
-				c.errorf("the second Once returned true")
+				c.Errorf("the second Once returned true")
 			}
 			c.wantOwn("the second Once", err)
 		}()
@@ -186,26 +186,26 @@ func (w *watched) Done() <-chan struct{} {
 }
 
 func shared(c *check) {
-	s := c.h.New(c.t)
-	other := c.h.Again(c.t, s)
+	s := c.h.New(c.T)
+	other := c.h.Again(c.T, s)
 	c.once(s, key, runs, "first")
 	c.once(other, key, duplicate, "by the other")
-	if _, err := s.Once(c.ctx, key+"1", func(context.Context) error { return &permanentError{} }); err == nil {
-		c.errorf("fn's error is not returned")
+	if _, err := s.Once(c.Ctx, key+"1", func(context.Context) error { return &permanentError{} }); err == nil {
+		c.Errorf("fn's error is not returned")
 	}
 	c.once(other, key+"1", runs, "by the other, after a failure")
 	c.once(s, key+"1", duplicate, "by the first, after that")
 }
 
 func unavailable(c *check) {
-	s := c.h.Unavailable(c.t)
+	s := c.h.Unavailable(c.T)
 	for range 2 {
-		first, err := s.Once(c.ctx, key, func(context.Context) error {
-			c.errorf("fn was called")
+		first, err := s.Once(c.Ctx, key, func(context.Context) error {
+			c.Errorf("fn was called")
 			return nil
 		})
 		if first {
-			c.errorf("Once returned true")
+			c.Errorf("Once returned true")
 		}
 		c.wantOwn("Once", err, inbox.ErrUnavailable)
 	}

@@ -16,11 +16,11 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/watermill-envelope/envelope/inbox"
+	"github.com/watermill-envelope/envelope/internal/rules"
 )
 
 // A Harness is what the suite needs to know of a Seen. New is required. A field that is nil
@@ -95,62 +95,19 @@ const caseTimeout = time.Minute
 // Check runs the case and returns nil, or an error that says the rule, its place, and how it
 // was violated. It uses t for the harness only.
 func (c Case) Check(t *testing.T) error {
-	ctx, cancel := context.WithTimeout(t.Context(), caseTimeout)
-	defer cancel()
-	k := &check{t: t, ctx: ctx, h: c.h}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if p := recover(); p != nil {
-				k.errorf("panic: %v", p)
-			}
-		}()
-		c.f(k)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		// The goroutine may be lost in the Seen for ever, so k is not waited for.
-		k.errorf("not done after %v", caseTimeout)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.problems) == 0 {
-		return nil
-	}
-	const most = 20
-	problems := k.problems
-	if more := len(problems) - most; more > 0 {
-		problems = append(problems[:most:most], fmt.Sprintf("and %d more", more))
-	}
-	return fmt.Errorf("%s (%s):\n\t%s", c.Rule, c.Place, strings.Join(problems, "\n\t"))
+	return rules.Run(t, caseTimeout, c.Rule+" ("+c.Place+")", func(r *rules.Check) { c.f(&check{r, c.h}) })
 }
 
 // rule returns a case with its place.
 func rule(name, text string, f func(*check)) Case {
-	place := "unknown place"
-	if _, file, line, ok := runtime.Caller(1); ok {
-		place = fmt.Sprintf("%s:%d", file, line)
-	}
-	return Case{Name: name, Rule: text, Place: place, f: f}
+	_, file, line, _ := runtime.Caller(1)
+	return Case{Name: name, Rule: text, Place: fmt.Sprintf("%s:%d", file, line), f: f}
 }
 
 // A check is a case that runs.
 type check struct {
-	t   *testing.T
-	ctx context.Context
-	h   Harness
-
-	mu       sync.Mutex
-	problems []string
-}
-
-// errorf notes a violation. Any goroutine may call it.
-func (c *check) errorf(format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.problems = append(c.problems, fmt.Sprintf(format, args...))
+	*rules.Check
+	h Harness
 }
 
 // An outcome is what Once of one key is to do.
@@ -164,7 +121,7 @@ const (
 // once calls Once with a fn that succeeds and checks what happens.
 func (c *check) once(s inbox.Seen, key string, want outcome, when string) {
 	calls := 0
-	first, err := s.Once(c.ctx, key, func(context.Context) error {
+	first, err := s.Once(c.Ctx, key, func(context.Context) error {
 		calls++
 		return nil
 	})
@@ -173,7 +130,7 @@ func (c *check) once(s inbox.Seen, key string, want outcome, when string) {
 		wantCalls = 0
 	}
 	if calls != wantCalls || first != (want == runs) || err != nil {
-		c.errorf("%s: Once of %.40q called fn %d times and returned %v, %v; want %d, %v", when, key, calls, first, err, wantCalls, want == runs)
+		c.Errorf("%s: Once of %.40q called fn %d times and returned %v, %v; want %d, %v", when, key, calls, first, err, wantCalls, want == runs)
 	}
 }
 
@@ -181,15 +138,15 @@ func (c *check) once(s inbox.Seen, key string, want outcome, when string) {
 func (c *check) wantOwn(what string, err error, causes ...error) {
 	var own *inbox.Error
 	if !errors.As(err, &own) || !own.Transient() {
-		c.errorf("%s: error %v, want a transient *inbox.Error", what, err)
+		c.Errorf("%s: error %v, want a transient *inbox.Error", what, err)
 		return
 	}
 	for _, cause := range causes {
 		if !errors.Is(err, cause) {
-			c.errorf("%s: error %v, which is not %v", what, err, cause)
+			c.Errorf("%s: error %v, which is not %v", what, err, cause)
 		}
 	}
 	if own.Key != "" && strings.Contains(err.Error(), own.Key) {
-		c.errorf("%s: the text of the error holds the key: %v", what, err)
+		c.Errorf("%s: the text of the error holds the key: %v", what, err)
 	}
 }

@@ -25,13 +25,13 @@ var keepCases = []Case{
 const key = "handler:acme:shop:order-7"
 
 func first(c *check) {
-	s := c.h.New(c.t)
+	s := c.h.New(c.T)
 	c.once(s, key, runs, "first")
 	c.once(s, key+"1", runs, "first of another key")
 }
 
 func again(c *check) {
-	s := c.h.New(c.t)
+	s := c.h.New(c.T)
 	c.once(s, key, runs, "first")
 	for i := range 3 {
 		c.once(s, key, duplicate, fmt.Sprintf("after it, %d", i+1))
@@ -39,7 +39,7 @@ func again(c *check) {
 }
 
 func keys(c *check) {
-	s := c.h.New(c.t)
+	s := c.h.New(c.T)
 	long := strings.Repeat("long", 2500)
 	var all []string
 	for _, k := range []string{
@@ -64,13 +64,13 @@ func (*permanentError) Error() string   { return "the order has no lines" }
 func (*permanentError) Permanent() bool { return true }
 
 func failure(c *check) {
-	s := c.h.New(c.t)
+	s := c.h.New(c.T)
 	cause := &permanentError{}
 	for range 2 {
-		first, err := s.Once(c.ctx, key, func(context.Context) error { return cause })
+		first, err := s.Once(c.Ctx, key, func(context.Context) error { return cause })
 		var own *inbox.Error
 		if first || !errors.Is(err, cause) || errors.As(err, &own) {
-			c.errorf("Once returned %v, %v; want false and fn's error", first, err)
+			c.Errorf("Once returned %v, %v; want false and fn's error", first, err)
 		}
 	}
 	c.once(s, key, runs, "after two failures")
@@ -78,30 +78,30 @@ func failure(c *check) {
 }
 
 func panics(c *check) {
-	s := c.h.New(c.t)
+	s := c.h.New(c.T)
 	value := &struct{ n int }{7}
 	func() {
 		defer func() {
 			if got := recover(); got != any(value) {
-				c.errorf("recovered %v, want fn's value", got)
+				c.Errorf("recovered %v, want fn's value", got)
 			}
 		}()
-		_, err := s.Once(c.ctx, key, func(context.Context) error { panic(value) })
-		c.errorf("Once returned, with error %v", err)
+		_, err := s.Once(c.Ctx, key, func(context.Context) error { panic(value) })
+		c.Errorf("Once returned, with error %v", err)
 	}()
 	c.once(s, key, runs, "after the panic")
 }
 
 func goexit(c *check) {
-	s := c.h.New(c.t)
+	s := c.h.New(c.T)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, err := s.Once(c.ctx, key, func(context.Context) error {
+		_, err := s.Once(c.Ctx, key, func(context.Context) error {
 			runtime.Goexit()
 			return nil
 		})
-		c.errorf("Once returned, with error %v", err)
+		c.Errorf("Once returned, with error %v", err)
 	}()
 	<-done
 	c.once(s, key, runs, "after fn ended its goroutine")
@@ -111,48 +111,48 @@ func goexit(c *check) {
 type contextKey struct{}
 
 func contextOf(c *check) {
-	s := c.h.New(c.t)
-	ctx, cancel := context.WithCancel(context.WithValue(c.ctx, contextKey{}, "value"))
+	s := c.h.New(c.T)
+	ctx, cancel := context.WithCancel(context.WithValue(c.Ctx, contextKey{}, "value"))
 	defer cancel()
 	_, err := s.Once(ctx, key, func(ctx context.Context) error {
 		if got := ctx.Value(contextKey{}); got != "value" {
-			c.errorf("the context's value is %v", got)
+			c.Errorf("the context's value is %v", got)
 		}
 		if err := ctx.Err(); err != nil {
-			c.errorf("fn's context begins with %v", err)
+			c.Errorf("fn's context begins with %v", err)
 		}
 		cancel()
 		select {
 		case <-ctx.Done():
-		case <-c.ctx.Done():
-			c.errorf("fn's context was not cancelled")
+		case <-c.Ctx.Done():
+			c.Errorf("fn's context was not cancelled")
 		}
 		return ctx.Err()
 	})
 	if !errors.Is(err, context.Canceled) {
-		c.errorf("Once returned %v, want fn's error, %v", err, context.Canceled)
+		c.Errorf("Once returned %v, want fn's error, %v", err, context.Canceled)
 	}
 	c.once(s, key, runs, "afterwards")
 }
 
 func contextDone(c *check) {
-	s := c.h.New(c.t)
-	ctx, cancel := context.WithCancel(c.ctx)
+	s := c.h.New(c.T)
+	ctx, cancel := context.WithCancel(c.Ctx)
 	cancel()
 	first, err := s.Once(ctx, key, func(context.Context) error {
-		c.errorf("fn was called")
+		c.Errorf("fn was called")
 		return nil
 	})
 	if first {
-		c.errorf("Once returned true")
+		c.Errorf("Once returned true")
 	}
 	c.wantOwn("Once", err, context.Canceled)
 	c.once(s, key, runs, "afterwards")
 }
 
 func contextDuring(c *check) {
-	s := c.h.New(c.t)
-	ctx, cancel := context.WithCancel(c.ctx)
+	s := c.h.New(c.T)
+	ctx, cancel := context.WithCancel(c.Ctx)
 	defer cancel()
 	first, err := s.Once(ctx, key, func(context.Context) error {
 		cancel()
@@ -165,6 +165,6 @@ func contextDuring(c *check) {
 		c.wantOwn("Once", err)
 		c.once(s, key, runs, "after it was not kept")
 	default:
-		c.errorf("Once returned %v, %v", first, err)
+		c.Errorf("Once returned %v, %v", first, err)
 	}
 }
