@@ -30,11 +30,11 @@ func (s *subscription) failed(it handed, number int64, err error) {
 		return
 	}
 	if s.deadLetterQueue == "" {
-		log.Warn("rabbitmq: attempts exhausted; the message is dropped, for there is no dead-letter queue")
+		log.Warn("rabbitmq: no more attempts; the message is dropped, for there is no dead-letter queue")
 		s.settled(it, it.Ack(false))
 		return
 	}
-	log.Warn("rabbitmq: attempts exhausted; the message is dead", "dead_letter_queue", s.deadLetterQueue)
+	log.Warn("rabbitmq: no more attempts; the message is dead", "dead_letter_queue", s.deadLetterQueue)
 	s.move(it, s.deadLetterQueue, deadCopy(it.Delivery, number))
 }
 
