@@ -92,6 +92,10 @@ func TestDemo(t *testing.T) {
 		"POST /standard  text/plain  20971520 bytes  6 headers -> 202",
 		`"claim":"urn:ankusa:claim:v1:acme:`,
 		"claims/tenant=acme/dt=",
+		"trace     send hooks [kafka]",
+		"─ send hooks [rabbitmq]",
+		`envelope_claim_checkins_total{code="ok",topic=""} 2`,
+		`envelope_handler_failures_total{class="permanent",code="invalid_field",handler="archive"} 1`,
 		"8 hooks equal end to end, 2 of them with the body in the store, 1 refused, 1 broken message kept in the poison topic.",
 	} {
 		if !strings.Contains(text, want) {

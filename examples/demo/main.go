@@ -29,9 +29,11 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/prometheus/client_golang/prometheus"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/metrics"
 )
 
 func main() { os.Exit(command(os.Args[1:], handle, os.Stdout, os.Stderr)) }
@@ -72,6 +74,11 @@ func run(args []string, h message.HandlerFunc, stdout, stderr io.Writer) (err er
 
 	c := config{amqp: *amqpURI, listen: *listen, handler: h, log: logger(stderr, slog.LevelInfo)}
 	c.watermill = logger(stderr, slog.LevelWarn)
+	registry := prometheus.NewRegistry()
+	var errCounts error
+	if c.counts, errCounts = metrics.New(metrics.Config{Registerer: registry}); errCounts != nil {
+		return errCounts
+	}
 	embedded := *kafkaAddr == "" && *amqpURI == ""
 	if *kafkaAddr != "" {
 		c.kafka = strings.Split(*kafkaAddr, ",")
@@ -111,7 +118,7 @@ func run(args []string, h message.HandlerFunc, stdout, stderr io.Writer) (err er
 	c.group = c.topic
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return runDemo(ctx, c, stdout)
+	return runDemo(ctx, c, registry, stdout)
 }
 
 func logger(w io.Writer, level slog.Level) *slog.Logger {

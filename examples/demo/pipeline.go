@@ -15,9 +15,11 @@ import (
 	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill/message"
 	wmmw "github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
 	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
+	"github.com/watermill-envelope/envelope/metrics"
 	hookmw "github.com/watermill-envelope/envelope/middleware"
 )
 
@@ -32,6 +34,8 @@ type config struct {
 	secrets   func(s source) string // of each source
 	handler   message.HandlerFunc   // what the service does with a hook
 	bodies    bodies                // where those lie that are too large for a message
+	counts    *metrics.Collectors
+	spans     trace.TracerProvider // nil: OpenTelemetry's global one
 	log       *slog.Logger
 	watermill *slog.Logger // what Watermill logs
 
@@ -56,7 +60,8 @@ func (c config) archivePoison() string { return c.topic + ".archive.poison" }
 // Messages have the bodies that are small enough, and references to the others.
 type pipeline struct {
 	claims *hookmw.ClaimCheck
-	url    string // of the HTTP server
+	chains struct{ kafka, rabbit *hookmw.Chain } // their spans say which broker it is
+	url    string                                // of the HTTP server
 	server *http.Server
 	router *message.Router
 	failed chan error     // of the server and the router, while they run
@@ -71,8 +76,18 @@ func start(ctx context.Context, c config) (p *pipeline, err error) {
 			err = errors.Join(err, p.closeAll())
 		}
 	}()
-	p.claims, err = hookmw.NewClaimCheck(hookmw.ClaimCheckConfig{Store: c.bodies.store, Logger: c.log})
+	p.claims, err = hookmw.NewClaimCheck(hookmw.ClaimCheckConfig{Store: c.bodies.store, Logger: c.log, Observer: c.counts})
 	if err != nil {
+		return p, err
+	}
+	chain := hookmw.ChainConfig{ClaimCheck: p.claims, Logger: c.log, Observer: c.counts}
+	chain.Trace = hookmw.Trace{TracerProvider: c.spans, System: "kafka", Parent: true}
+	chain.Verification.Untrusted = hookmw.RefuseUntrusted // the receivers took none
+	if p.chains.kafka, err = hookmw.NewChain(chain); err != nil {
+		return p, err
+	}
+	chain.Trace.System = "rabbitmq"
+	if p.chains.rabbit, err = hookmw.NewChain(chain); err != nil {
 		return p, err
 	}
 	toKafka, groups, err := p.openKafka(c)
@@ -83,7 +98,7 @@ func start(ctx context.Context, c config) (p *pipeline, err error) {
 	if err != nil {
 		return p, fmt.Errorf("rabbitmq: %w", err)
 	}
-	if p.router, err = newRouter(c, p.claims, groups, toKafka, toRabbit); err != nil {
+	if p.router, err = newRouter(c, p.chains.kafka, groups, toKafka, toRabbit); err != nil {
 		return p, err
 	}
 	go func() { p.failed <- p.router.Run(context.WithoutCancel(ctx)) }()
@@ -117,7 +132,7 @@ func (p *pipeline) closeAll() error {
 func (p *pipeline) openKafka(c config) (message.Publisher, [2]message.Subscriber, error) {
 	var groups [2]message.Subscriber
 	log := watermill.NewSlogLogger(c.watermill)
-	wire := kafkawire.Marshaler{}
+	wire := kafkawire.Marshaler{Observer: c.counts}
 
 	// 202 rests on this: Publish returns when all in-sync replicas have the record.
 	producer := kafka.DefaultSaramaSyncPublisherConfig()
@@ -129,7 +144,7 @@ func (p *pipeline) openKafka(c config) (message.Publisher, [2]message.Subscriber
 		return nil, groups, err
 	}
 	p.opened(pub.Close)
-	claims, err := p.claims.WrapPublisher(pub, wire)
+	chained, err := p.chains.kafka.WrapPublisher(pub, wire)
 	if err != nil {
 		return nil, groups, err
 	}
@@ -154,7 +169,7 @@ func (p *pipeline) openKafka(c config) (message.Publisher, [2]message.Subscriber
 		}
 		groups[i] = sub
 	}
-	return claims, groups, nil
+	return chained, groups, nil
 }
 
 func (p *pipeline) openRabbit(c config) (message.Publisher, error) {
@@ -177,29 +192,28 @@ func (p *pipeline) openRabbit(c config) (message.Publisher, error) {
 		return nil, err
 	}
 	p.opened(pub.Close)
-	return p.claims.WrapPublisher(pub, wire)
+	return p.chains.rabbit.WrapPublisher(pub, wire)
 }
 
-// newRouter makes a router like that of any service: with a poison topic, retries, the claim
-// check and the gate, around a handler for each group.
-func newRouter(c config, claims *hookmw.ClaimCheck, groups [2]message.Subscriber, poison, to message.Publisher) (*message.Router, error) {
+// newRouter makes a router like that of any service: with a poison topic, retries and the chain,
+// around a handler for each group.
+func newRouter(c config, chain *hookmw.Chain, groups [2]message.Subscriber, poison, to message.Publisher) (*message.Router, error) {
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 30 * time.Second}, watermill.NewSlogLogger(c.watermill))
 	if err != nil {
 		return nil, err
 	}
-	toPoison, err := wmmw.PoisonQueueWithFilter(poison, c.poison(), hookmw.ShouldPoison)
+	toPoison, err := chain.PoisonQueue(poison, nil, c.poison())
 	if err != nil {
 		return nil, err
 	}
-	toArchivePoison, err := wmmw.PoisonQueueWithFilter(poison, c.archivePoison(), hookmw.ShouldPoison)
+	toArchivePoison, err := chain.PoisonQueue(poison, nil, c.archivePoison())
 	if err != nil {
 		return nil, err
 	}
 	stack := []message.HandlerMiddleware{
 		wmmw.Retry{MaxRetries: 5, InitialInterval: time.Second, ShouldRetry: hookmw.ShouldRetry}.Middleware,
 		wmmw.Recoverer,
-		claims.Middleware,
-		hookmw.Malformed{Logger: c.log}.Middleware,
+		chain.Middleware,
 	}
 	if c.delivered != nil {
 		to = confirmed{to, c.delivered}

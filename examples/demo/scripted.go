@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -38,24 +39,28 @@ type demo struct {
 	pipeline *pipeline
 	hooks    *kafkaWitness
 	poison   *kafkaWitness
+	archive  *kafkaWitness // the poison topic of the second group
 	queue    *amqpWitness
 	seen     chan sighting // of the handler
 	archived chan sighting // of the handler of the second group
-	objects  []string      // keys of the bodies that were stored
-	n        int           // of the step
-	wrong    int           // steps that were not right
-	github   int32         // partition of the first hook, and so of all of its source
+	tracing  *tracing
+	objects  []string // keys of the bodies that were stored
+	n        int      // of the step
+	wrong    int      // steps that were not right
+	github   int32    // partition of the first hook, and so of all of its source
 }
 
 // runDemo sends every request of the requests directory through a pipeline made of c, prints what
-// becomes of it, and returns errDiffers when a hook is not the same at both ends.
-func runDemo(ctx context.Context, c config, out io.Writer) (err error) {
+// becomes of it and what was counted, and returns errDiffers when a hook is not the same at both ends.
+func runDemo(ctx context.Context, c config, counted prometheus.Gatherer, out io.Writer) (err error) {
 	begin := time.Now()
 	d := &demo{printer: newPrinter(out), seen: make(chan sighting, 16), archived: make(chan sighting, 16)}
 	c.watch = func(msg *message.Message) { d.seen <- see(msg) }
 	c.archive = func(msg *message.Message) { d.archived <- see(msg) }
 	c.log = slog.New(slog.DiscardHandler) // what is refused is a part of the report
 	c.secrets = func(s source) string { return s.testSecret }
+	d.tracing = newTracing()
+	c.spans = d.tracing
 	if d.pipeline, err = start(ctx, c); err != nil {
 		return err
 	}
@@ -78,6 +83,12 @@ func runDemo(ctx context.Context, c config, out io.Writer) (err error) {
 	if err := d.malformed(ctx, c); err != nil {
 		return fmt.Errorf("malformed message: %w", err)
 	}
+	if err := d.traced(ctx, stops[0]); err != nil {
+		return fmt.Errorf("traced hook: %w", err)
+	}
+	if err := d.metrics(counted); err != nil {
+		return err
+	}
 	return d.summary(time.Since(begin))
 }
 
@@ -86,6 +97,9 @@ func (d *demo) openWitnesses(c config) (err error) {
 		return err
 	}
 	if d.poison, err = witnessKafka(c.kafka, c.poison()); err != nil {
+		return err
+	}
+	if d.archive, err = witnessKafka(c.kafka, c.archivePoison()); err != nil {
 		return err
 	}
 	d.queue, err = witnessAMQP(c.amqp, c.topic)
@@ -105,6 +119,7 @@ func (d *demo) closeWitnesses(c config) (err error) {
 	}
 	d.hooks.close()
 	d.poison.close()
+	d.archive.close()
 	d.queue.close()
 	return err
 }
@@ -227,6 +242,10 @@ func (d *demo) malformed(ctx context.Context, c config) error {
 	if err != nil {
 		return err
 	}
+	archived, err := d.archive.next(ctx)
+	if err != nil {
+		return err
+	}
 	reason := recordHeaders(poisoned)["reason_poisoned"]
 	d.line("poison", "%s[%d]@%d  reason %s", poisoned.Topic, poisoned.Partition, poisoned.Offset, reason)
 
@@ -234,6 +253,7 @@ func (d *demo) malformed(ctx context.Context, c config) error {
 	refused.equal("next record", string(sent.Value), string(record.Value))
 	same := check{name: "bytes", count: fmt.Sprint(len(sent.Value))}
 	same.equal("poison topic", string(sent.Value), string(poisoned.Value))
+	same.equal("poison topic of the second group", string(sent.Value), string(archived.Value))
 	key := check{name: "key"}
 	key.equal("poison topic", string(sent.Key), string(poisoned.Key))
 	why := check{name: "reason"}
