@@ -70,16 +70,18 @@ func BenchmarkTrace(b *testing.B) {
 	}
 }
 
-// Without an SDK little is allocated: most of it by OpenTelemetry itself, to put its span that
-// does nothing, or the context that a message came with, into a context.
+// Without an SDK nothing is allocated but the context that a message came with, in the
+// context that its handler is given.
 func TestTraceAllocations(t *testing.T) {
+	handling := map[string]float64{"nothing": 0, "traceparent": 2, "tracestate": 3}
 	for _, tt := range traced {
 		for name, msg := range traceMessages() {
+			messages := []*message.Message{msg}
 			pub := tt.tracing.WrapPublisher(publisherFunc(func(*message.Message) {}))
 			h := tt.tracing.Middleware(handleNothing)
 			ctx := msg.Context()
 			published := testing.AllocsPerRun(100, func() {
-				if err := pub.Publish("hooks", msg); err != nil {
+				if err := pub.Publish("hooks", messages...); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -89,8 +91,8 @@ func TestTraceAllocations(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
-			if published > 4 || handled > 6 {
-				t.Errorf("%s, %s: %v allocations to publish, want at most 4, and %v to handle, want at most 6", name, tt.name, published, handled)
+			if published > 0 || handled > handling[name] {
+				t.Errorf("%s, %s: %v allocations to publish, and %v to handle, want at most %v", name, tt.name, published, handled, handling[name])
 			}
 		}
 	}

@@ -213,8 +213,17 @@ func TestTraceWithoutSDK(t *testing.T) {
 				b.given, b.records = nil, nil
 			}
 
+			// A message that a handler returns in another context is of that.
+			made := tracing.Middleware(func(*message.Message) ([]*message.Message, error) {
+				return []*message.Message{message.NewMessageWithContext(trace.ContextWithSpanContext(context.Background(), spanContext(t, otherOf)), "made", nil)}, nil
+			})
+			produced, err := made(msg)
+			if err != nil || produced[0].Metadata["traceparent"] != otherOf {
+				t.Errorf("metadata %v, error %v, want %s", produced[0].Metadata, err, otherOf)
+			}
+
 			// And where there is none, none is made up.
-			produced, err := tracing.Middleware(func(msg *message.Message) ([]*message.Message, error) {
+			produced, err = tracing.Middleware(func(msg *message.Message) ([]*message.Message, error) {
 				if trace.SpanContextFromContext(msg.Context()).IsValid() {
 					t.Error("a span context from nowhere")
 				}
@@ -257,6 +266,9 @@ func TestTraceProviderThatComesLater(t *testing.T) {
 		span := r.want(t, i, [...]string{"send hooks", "process"}[i%2])
 		if id(span.link(t)) != parentID {
 			t.Errorf("span %d is linked to %v", i, span.links)
+		}
+		if i > 1 && r.spans[i].shown != 1 {
+			t.Errorf("span %d: a sampler is shown no link", i)
 		}
 	}
 	if got := b.receive(t, 4).Metadata["traceparent"]; got != parentOf {

@@ -36,6 +36,7 @@ type recorded struct {
 	kind       trace.SpanKind
 	parent, sc trace.SpanContext
 	links      []trace.SpanContext
+	shown      int // of the links, to a sampler
 	sampler    map[attribute.Key]attribute.Value // what a sampler is shown
 	attributes map[attribute.Key]attribute.Value
 	errors     []error
@@ -73,6 +74,7 @@ func (t recordingTracer) Start(ctx context.Context, name string, options ...trac
 	}
 	for _, l := range c.Links() {
 		s.links = append(s.links, l.SpanContext)
+		s.shown++
 	}
 	n := uint64(len(t.r.spans)) + 1
 	sc := trace.SpanContextConfig{TraceFlags: trace.FlagsSampled | s.parent.TraceFlags(), TraceID: s.parent.TraceID(), TraceState: s.parent.TraceState()}

@@ -25,6 +25,8 @@ import (
 const (
 	parentID = "00f067aa0ba902b7"
 	parentOf = "00-4bf92f3577b34da6a3ce929d0e0e4736-" + parentID + "-01" // a traceparent
+	otherID  = "b7ad6b7169203331"
+	otherOf  = "00-0af7651916cd43dd8448eb211c80319c-" + otherID + "-01"
 )
 
 // spanContext is the one that a traceparent says.
@@ -46,7 +48,7 @@ func TestTracePublish(t *testing.T) {
 	r, b := &spanRecorder{}, &broker{}
 	pub := hookmw.Trace{TracerProvider: r, System: "kafka", Attributes: []attribute.KeyValue{attribute.String("team", "shipping")}}.WrapPublisher(b)
 
-	caller := trace.ContextWithSpanContext(context.Background(), spanContext(t, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
+	caller := trace.ContextWithSpanContext(context.Background(), spanContext(t, otherOf))
 	msg := hook([]byte("{}"), "traceparent", parentOf, "tracestate", "congo=1")
 	msg.SetContext(caller)
 	before := maps.Clone(msg.Metadata)
@@ -72,7 +74,7 @@ func TestTracePublish(t *testing.T) {
 	if got := said(span.attributes); !maps.Equal(got, shown) {
 		t.Errorf("attributes %v, want %v", got, shown)
 	}
-	if got := span.parent.SpanID().String(); got != "b7ad6b7169203331" {
+	if got := span.parent.SpanID().String(); got != otherID {
 		t.Errorf("parent %s is not that of the context", got)
 	}
 	if link := span.link(t); link.SpanID().String() != parentID || !link.IsRemote() || link.TraceState().String() != "congo=1" {
@@ -113,7 +115,6 @@ func wire(t *testing.T, b *broker, i int) []byte {
 }
 
 func TestTraceLinks(t *testing.T) {
-	const other = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	tests := []struct {
 		rule          string
 		context, has  string // traceparents of the message's context, and in its metadata
@@ -122,13 +123,13 @@ func TestTraceLinks(t *testing.T) {
 		child, beside string // of process
 	}{
 		{rule: "nothing", under: "", linked: "", child: "", beside: ""},
-		{rule: "a new message of a request", context: other, under: "b7ad6b7169203331", child: "b7ad6b7169203331"},
+		{rule: "a new message of a request", context: otherOf, under: otherID, child: otherID},
 		{rule: "a message that goes on", has: parentOf, linked: parentID, beside: parentID},
-		{rule: "both", context: other, has: parentOf, under: "b7ad6b7169203331", linked: parentID, child: "b7ad6b7169203331", beside: parentID},
+		{rule: "both", context: otherOf, has: parentOf, under: otherID, linked: parentID, child: otherID, beside: parentID},
 		{rule: "the same twice", context: parentOf, has: parentOf, under: parentID, child: parentID},
 		{rule: "a child of its message", has: parentOf, parent: true, linked: parentID, child: parentID},
-		{rule: "a child of its message, not of the context", context: other, has: parentOf, parent: true, under: "b7ad6b7169203331", linked: parentID, child: parentID, beside: "b7ad6b7169203331"},
-		{rule: "no message to be a child of", context: other, parent: true, under: "b7ad6b7169203331", child: "b7ad6b7169203331"},
+		{rule: "a child of its message, not of the context", context: otherOf, has: parentOf, parent: true, under: otherID, linked: parentID, child: parentID, beside: otherID},
+		{rule: "no message to be a child of", context: otherOf, parent: true, under: otherID, child: otherID},
 	}
 	for _, tt := range tests {
 		t.Run(tt.rule, func(t *testing.T) {
