@@ -36,7 +36,7 @@ type recorded struct {
 	kind       trace.SpanKind
 	parent, sc trace.SpanContext
 	links      []trace.SpanContext
-	shown      int // of the links, to a sampler
+	shown      int                               // of the links, to a sampler
 	sampler    map[attribute.Key]attribute.Value // what a sampler is shown
 	attributes map[attribute.Key]attribute.Value
 	errors     []error

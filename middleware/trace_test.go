@@ -275,6 +275,20 @@ func sealedBy(t *testing.T, traceparent string) *broker {
 	return b
 }
 
+func TestTraceOfSeveralTopics(t *testing.T) {
+	r := &spanRecorder{}
+	pub := hookmw.Trace{TracerProvider: r}.WrapPublisher(&broker{})
+	for i, topic := range []string{"orders", "", "orders", "invoices"} {
+		if err := pub.Publish(topic, hook(nil)); err != nil {
+			t.Fatal(err)
+		}
+		span := r.want(t, i, strings.TrimSpace("send "+topic))
+		if got, has := said(span.sampler)["messaging.destination.name"]; got != topic || has != (topic != "") {
+			t.Errorf("topic %q: destination %q, %v", topic, got, has)
+		}
+	}
+}
+
 func TestTracedPublisher(t *testing.T) {
 	r := &spanRecorder{}
 	tracing := hookmw.Trace{TracerProvider: r}
