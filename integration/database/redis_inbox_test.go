@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -179,12 +180,32 @@ func TestRedisInboxOutage(t *testing.T) {
 	}
 	servers.CloseAfter(t, server)
 	c := redisinbox.Config{Lease: 20 * time.Second, Prefix: "outage:"}
-	i, _ := redisInbox(t, server.Addr(), c)
+	refused := make(chan struct{}, 1)
+	client := redis.NewClient(&redis.Options{
+		Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				select {
+				case refused <- struct{}{}:
+				default:
+				}
+			}
+			return conn, err
+		},
+	})
+	t.Cleanup(func() { client.Close() })
+	c.Client = client
+	i, err := redisinbox.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	first, err := i.Once(t.Context(), "h:1", func(context.Context) error {
 		if err := server.Stop(); err != nil {
 			t.Error(err)
 		}
 		go func() {
+			<-refused // it was found to be down
 			if err := server.Start(t.Context()); err != nil {
 				t.Error(err)
 			}
