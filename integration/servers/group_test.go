@@ -57,11 +57,11 @@ func TestKfakeKeepsItsDataWhileStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	servers.CloseAfter(t, k)
-	suite.KafkaSmoke(t, k.Addr())
+	topic := suite.KafkaSmoke(t, k.Addr())
 	if err := k.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := k.Cluster().PartitionInfos("smoke-" + t.Name()); len(got) != 2 || got[0].HighWatermark+got[1].HighWatermark != 1 {
+	if got := k.Cluster().PartitionInfos(topic); len(got) != 2 || got[0].HighWatermark+got[1].HighWatermark != 1 {
 		t.Errorf("after a restart the topic has partitions %+v, want two with one record", got)
 	}
 	if err := k.Stop(); err != nil {

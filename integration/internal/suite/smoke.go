@@ -19,10 +19,10 @@ func AllBytes() []byte {
 }
 
 // KafkaSmoke checks that a broker gives back what a client put in: value, key and header,
-// byte for byte.
-func KafkaSmoke(t *testing.T, addr string) {
+// byte for byte. It returns the topic that it put one record into.
+func KafkaSmoke(t *testing.T, addr string) (topic string) {
 	ctx := Context(t)
-	topic := topicName(t, "smoke")
+	topic = topicName(t, "smoke")
 	client := KafkaClient(t, addr, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	sent := &kgo.Record{
 		Topic: topic, Key: []byte("acme/github"), Value: AllBytes(),
@@ -38,6 +38,7 @@ func KafkaSmoke(t *testing.T, addr string) {
 	if len(got.Headers) != 1 || got.Headers[0].Key != "Mixed-Case" || string(got.Headers[0].Value) != "grüße" {
 		t.Errorf("got headers %q", got.Headers)
 	}
+	return topic
 }
 
 // RabbitMQSmoke checks that a node confirms a message on a durable queue and delivers its
