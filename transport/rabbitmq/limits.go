@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"fmt"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -83,4 +84,21 @@ func repaired(t time.Time) time.Time {
 		return time.Unix(0, 0)
 	}
 	return t
+}
+
+// An amount is a number of a configuration, of which 0 is the default.
+type amount struct {
+	name  string
+	value int64
+}
+
+// notNegative returns an error for each amount that is negative.
+func notNegative(amounts ...amount) []error {
+	var errs []error
+	for _, a := range amounts {
+		if a.value < 0 {
+			errs = append(errs, fmt.Errorf("rabbitmq: %s is negative", a.name))
+		}
+	}
+	return errs
 }

@@ -63,18 +63,11 @@ func (c PublisherConfig) Validate() error {
 	if c.Exchange != "" {
 		errs = append(errs, validateName("exchange name", c.Exchange))
 	}
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{"MaxChannels", int64(c.MaxChannels)},
-		{"MaxInFlight", int64(c.MaxInFlight)},
-		{"PublishTimeout", int64(c.PublishTimeout)},
-	} {
-		if n.value < 0 {
-			errs = append(errs, fmt.Errorf("rabbitmq: %s is negative", n.name))
-		}
-	}
+	errs = append(errs, notNegative(
+		amount{"MaxChannels", int64(c.MaxChannels)},
+		amount{"MaxInFlight", int64(c.MaxInFlight)},
+		amount{"PublishTimeout", int64(c.PublishTimeout)},
+	)...)
 	return errors.Join(errs...)
 }
 

@@ -78,22 +78,15 @@ func (c SubscriberConfig) Validate() error {
 	if c.DeadLetterQueue != "" {
 		errs = append(errs, validateName("dead-letter queue", c.DeadLetterQueue))
 	}
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{"Prefetch", int64(c.Prefetch)},
-		{"Concurrency", int64(c.Concurrency)},
-		{"MaxAttempts", int64(c.MaxAttempts)},
-		{"RetryDelay", int64(c.RetryDelay)},
-		{"MaxPayloadBytes", c.MaxPayloadBytes},
-		{"HandlerTimeout", int64(c.HandlerTimeout)},
-		{"CloseTimeout", int64(c.CloseTimeout)},
-	} {
-		if n.value < 0 {
-			errs = append(errs, fmt.Errorf("rabbitmq: %s is negative", n.name))
-		}
-	}
+	errs = append(errs, notNegative(
+		amount{"Prefetch", int64(c.Prefetch)},
+		amount{"Concurrency", int64(c.Concurrency)},
+		amount{"MaxAttempts", int64(c.MaxAttempts)},
+		amount{"RetryDelay", int64(c.RetryDelay)},
+		amount{"MaxPayloadBytes", c.MaxPayloadBytes},
+		amount{"HandlerTimeout", int64(c.HandlerTimeout)},
+		amount{"CloseTimeout", int64(c.CloseTimeout)},
+	)...)
 	if c.Prefetch > 0 && c.Prefetch < c.Concurrency {
 		errs = append(errs, fmt.Errorf("rabbitmq: Prefetch %d feeds no %d handlers at once", c.Prefetch, c.Concurrency))
 	}
