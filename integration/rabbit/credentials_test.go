@@ -30,23 +30,23 @@ func TestCredentialsDoNotLeak(t *testing.T) {
 		return rabbitmq.URI("amqp://" + user + ":" + password + "@" + server.Addr() + rest)
 	}
 	right := uri("visible-user", "visible-password", "/")
-	var log logbook
+	var log suite.LogBook
 	var errs []error
 	for _, tt := range []struct {
 		name string
 		err  func() error
 	}{
 		{"a wrong password", func() error {
-			return publisher(t, rabbitmq.PublisherConfig{URI: uri("visible-user", "visible", "/"), Logger: log.logger()}).Connect(ctx)
+			return publisher(t, rabbitmq.PublisherConfig{URI: uri("visible-user", "visible", "/"), Logger: log.Logger()}).Connect(ctx)
 		}},
 		{"no such virtual host", func() error {
-			return publisher(t, rabbitmq.PublisherConfig{URI: right + "none", Logger: log.logger()}).Connect(ctx)
+			return publisher(t, rabbitmq.PublisherConfig{URI: right + "none", Logger: log.Logger()}).Connect(ctx)
 		}},
 		{"no right to publish", func() error {
-			return publisher(t, rabbitmq.PublisherConfig{URI: right, Exchange: "amq.direct", Logger: log.logger()}).Publish("key", messages(1)...)
+			return publisher(t, rabbitmq.PublisherConfig{URI: right, Exchange: "amq.direct", Logger: log.Logger()}).Publish("key", messages(1)...)
 		}},
 		{"no right to declare", func() error {
-			_, err := subscriber(t, rabbitmq.SubscriberConfig{URI: right, Logger: log.logger()}).Subscribe(ctx, q)
+			_, err := subscriber(t, rabbitmq.SubscriberConfig{URI: right, Logger: log.Logger()}).Subscribe(ctx, q)
 			return err
 		}},
 		{"no right to make a topology", func() error {

@@ -188,8 +188,8 @@ func TestExhaustedWithoutADeadLetterQueue(t *testing.T) {
 	if err := publisher(t, rabbitmq.PublisherConfig{}).Publish(q, message.NewMessage("dropped", nil), message.NewMessage("next", nil)); err != nil {
 		t.Fatal(err)
 	}
-	var log logbook
-	in, err := subscriber(t, rabbitmq.SubscriberConfig{MaxAttempts: 1, Logger: log.logger()}).Subscribe(ctx, q)
+	var log suite.LogBook
+	in, err := subscriber(t, rabbitmq.SubscriberConfig{MaxAttempts: 1, Logger: log.Logger()}).Subscribe(ctx, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,9 +267,9 @@ func TestCopyThatCannotBeRouted(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			var log logbook
+			var log suite.LogBook
 			in, err := subscriber(t, rabbitmq.SubscriberConfig{
-				MaxAttempts: tt.maxAttempts, DeadLetterQueue: q + ".dead", Logger: log.logger(),
+				MaxAttempts: tt.maxAttempts, DeadLetterQueue: q + ".dead", Logger: log.Logger(),
 			}).Subscribe(ctx, q)
 			if err != nil {
 				t.Fatal(err)

@@ -6,13 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -258,26 +255,6 @@ func (s ClaimStore) replace(ctx context.Context, t testing.TB, key string, objec
 		t.Fatal(err)
 	}
 }
-
-// A logBook is what was logged, as text.
-type logBook struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *logBook) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-func (b *logBook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
 // passOn runs a router whose handler's messages go to another topic.
 func passOn(ctx context.Context, t testing.TB, from Broker, topic string, to message.Publisher, toTopic string, handler message.HandlerFunc, middlewares ...message.HandlerMiddleware) {

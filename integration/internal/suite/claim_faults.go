@@ -112,8 +112,8 @@ func claimDamage(t *testing.T, s ClaimServers) {
 	ctx := Context(t)
 	topic, poisonTopic := topicName(t, "hooks"), topicName(t, "poison")
 	store := s.Store(t)
-	var book logBook
-	cc := claimCheck(t, hookmw.ClaimCheckConfig{Store: store, InlineMaxBytes: -1, Logger: book.logger()})
+	var book LogBook
+	cc := claimCheck(t, hookmw.ClaimCheckConfig{Store: store, InlineMaxBytes: -1, Logger: book.Logger()})
 	pub := checkedIn(t, s.Broker, cc)
 	l := newLedger()
 	consumer(ctx, t, s.Broker, "damage", topic, l.handler("damage"))() // the topic keeps what comes

@@ -42,7 +42,7 @@ func claimGateway(t *testing.T, s ClaimServers) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var book logBook
+	var book LogBook
 	plain := s.Broker.Publisher(t)
 	pub, err := claimCheck(t, hookmw.ClaimCheckConfig{Store: store}).WrapPublisher(plain, s.Broker.Sealer)
 	if err != nil {
@@ -50,7 +50,7 @@ func claimGateway(t *testing.T, s ClaimServers) {
 	}
 	watch, poisoned := s.Peer.Watch(ctx, t, topic), s.Peer.Watch(ctx, t, poisonTopic)
 	l, failed := newLedger(), make(chan failure, 1024)
-	cc := claimCheck(t, hookmw.ClaimCheckConfig{Gateway: client, Logger: book.logger()})
+	cc := claimCheck(t, hookmw.ClaimCheckConfig{Gateway: client, Logger: book.Logger()})
 	stack := slices.Insert(hookStack(t, cc, plain, poisonTopic), 2, tells(failed)) // of each attempt
 	consumer(ctx, t, s.Broker, "behind", topic, l.handler("behind"), stack...)
 
