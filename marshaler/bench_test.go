@@ -13,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/hooktest"
 	"github.com/watermill-envelope/envelope/marshaler"
 )
 
@@ -22,7 +23,7 @@ func benchMessage(body int) *message.Message {
 	for i := range 16 {
 		fmt.Fprintf(&headers, `,"x-github-header-%d":"a value of thirty-two bytes, %04d"`, i, i)
 	}
-	msg := with(hook(), "ankusa_headers", "{"+headers.String()[1:]+"}", "correlation_id", "c-1")
+	msg := hooktest.With(hook(), "ankusa_headers", "{"+headers.String()[1:]+"}", "correlation_id", "c-1")
 	msg.Payload = make([]byte, body)
 	for i := range msg.Payload {
 		msg.Payload[i] = byte(i * 7)

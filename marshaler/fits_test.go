@@ -8,6 +8,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/hooktest"
 	"github.com/watermill-envelope/envelope/marshaler"
 	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
 	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
@@ -27,12 +28,12 @@ func TestFits(t *testing.T) {
 		"ordinary":      hook(),
 		"a large body":  large,
 		"no body":       {UUID: "m-1", Metadata: message.Metadata{"ankusa_source_id": "s"}},
-		"text":          with(hook(), "ankusa_source_id", escaped, "ankusa_tenant_id", escaped, "ankusa_ordering_key", escaped),
-		"metadata":      with(hook(), "note", escaped, escaped, "note"),
-		"noncharacters": with(hook(), "ankusa_headers", `{"a":"`+strings.Repeat("\uffff", 5000)+`"}`),
+		"text":          hooktest.With(hook(), "ankusa_source_id", escaped, "ankusa_tenant_id", escaped, "ankusa_ordering_key", escaped),
+		"metadata":      hooktest.With(hook(), "note", escaped, escaped, "note"),
+		"noncharacters": hooktest.With(hook(), "ankusa_headers", `{"a":"`+strings.Repeat("\uffff", 5000)+`"}`),
 		"many entries":  many,
-		"no trace":      with(hook(), "traceparent", escaped, "tracestate", escaped),
-		"a long id":     with(&message.Message{UUID: escaped, Metadata: message.Metadata{}}, "ankusa_source_id", escaped),
+		"no trace":      hooktest.With(hook(), "traceparent", escaped, "tracestate", escaped),
+		"a long id":     hooktest.With(&message.Message{UUID: escaped, Metadata: message.Metadata{}}, "ankusa_source_id", escaped),
 		"a claim":       claimed(),
 		"a malformed one": envelope.OpenMalformed([]byte(escaped), &envelope.Error{Code: envelope.CodeInvalidJSON}, "bad",
 			map[string]string{"note": escaped}),
@@ -71,7 +72,7 @@ func TestFits(t *testing.T) {
 }
 
 func claimed() *message.Message {
-	msg := with(hook(), "ankusa_claim", "urn:ankusa:claim:v1:acme:01M39VMD8RA3C5HR4RBV67Y002")
+	msg := hooktest.With(hook(), "ankusa_claim", "urn:ankusa:claim:v1:acme:01M39VMD8RA3C5HR4RBV67Y002")
 	msg.Payload = nil
 	return msg
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/hooktest"
 	"github.com/watermill-envelope/envelope/marshaler"
 )
 
@@ -53,7 +54,7 @@ func TestWrapPublisher(t *testing.T) {
 	type key struct{}
 	inner := &sink{}
 	pub := wrap(t, inner, marshaler.Options{Source: "default"})
-	msg := with(hook(), "user", "u", "control", "\x00", "content_type", "text/plain", "_watermill_message_uuid", "x")
+	msg := hooktest.With(hook(), "user", "u", "control", "\x00", "content_type", "text/plain", "_watermill_message_uuid", "x")
 	msg.SetContext(context.WithValue(context.Background(), key{}, "kept"))
 	before := maps.Clone(msg.Metadata)
 	if err := pub.Publish("hooks", msg); err != nil {
@@ -101,7 +102,7 @@ func TestOuterUUID(t *testing.T) {
 		strings.Repeat("i", 36): strings.Repeat("i", 36),
 		strings.Repeat("i", 37): "7d5b5a02-ad5c-542d-a8a6-6412d6b5f8bc",
 	} {
-		msg := with(hook(), "ankusa_id", id)
+		msg := hooktest.With(hook(), "ankusa_id", id)
 		msg.UUID = id
 		if err := pub.Publish("hooks", msg); err != nil {
 			t.Fatal(err)
@@ -121,7 +122,7 @@ func TestPublishMalformed(t *testing.T) {
 	pub := wrap(t, inner, marshaler.Options{})
 	w := marshaler.Wire{}
 	msg := w.Open(marshaler.Received{Body: []byte("broken"), ID: strings.Repeat("i", 37), Key: "k"})
-	with(msg, "reason_poisoned", "malformed", "ankusa_message_version", "1", "_watermill_message_uuid", "u", "bytes", "\xff")
+	hooktest.With(msg, "reason_poisoned", "malformed", "ankusa_message_version", "1", "_watermill_message_uuid", "u", "bytes", "\xff")
 	if err := pub.Publish("poison", msg); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func TestPublishMalformed(t *testing.T) {
 func TestPublishAllOrNothing(t *testing.T) {
 	tests := map[string]*message.Message{
 		"no source": message.NewMessage("m-1", nil),
-		"not UTF-8": with(hook(), "a", "\xff"),
+		"not UTF-8": hooktest.With(hook(), "a", "\xff"),
 		"too large": func() *message.Message { m := hook(); m.Payload = make([]byte, 2000); return m }(),
 	}
 	for name, bad := range tests {

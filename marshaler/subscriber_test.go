@@ -15,6 +15,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/hooktest"
 	"github.com/watermill-envelope/envelope/marshaler"
 )
 
@@ -91,7 +92,7 @@ func TestWrapSubscriber(t *testing.T) {
 		type key struct{}
 		inner := newSource()
 		sub, out := subscribe(t, inner, marshaler.Options{})
-		received := with(message.NewMessage("outer", []byte(hookJSON)), "user", "u", "ankusa_id", "evil", "content_type", "application/json")
+		received := hooktest.With(message.NewMessage("outer", []byte(hookJSON)), "user", "u", "ankusa_id", "evil", "content_type", "application/json")
 		received.SetContext(context.WithValue(context.Background(), key{}, "kept"))
 		before := maps.Clone(received.Metadata)
 		inner.deliver(received)
@@ -311,7 +312,7 @@ func TestMalformedAndPassThrough(t *testing.T) {
 	}{
 		{
 			"without PassThrough anything else is malformed",
-			with(message.NewMessage("u-1", []byte("hello")), "user", "u"), false, "",
+			hooktest.With(message.NewMessage("u-1", []byte("hello")), "user", "u"), false, "",
 			message.Metadata{
 				"ankusa_id": "u-1", "envelope_malformed": "invalid_json", "envelope_raw": "hello", "user": "u",
 			},
@@ -319,13 +320,13 @@ func TestMalformedAndPassThrough(t *testing.T) {
 		},
 		{
 			"with it, it is delivered as it is, and nothing of ours in it is believed",
-			with(message.NewMessage("u-1", []byte("hello")), "user", "u", "ankusa_id", "evil", "Envelope_Redeemed", "true"), true, "hello",
+			hooktest.With(message.NewMessage("u-1", []byte("hello")), "user", "u", "ankusa_id", "evil", "Envelope_Redeemed", "true"), true, "hello",
 			message.Metadata{"envelope_fallback": "true", "user": "u"},
 			"fallback hooks",
 		},
 		{
 			"a broken message of ours is malformed all the same",
-			with(message.NewMessage("u-1", []byte("hello")), "ankusa_message_version", "1"), true, "",
+			hooktest.With(message.NewMessage("u-1", []byte("hello")), "ankusa_message_version", "1"), true, "",
 			message.Metadata{
 				"ankusa_id": "u-1", "envelope_malformed": "invalid_json", "envelope_raw": "hello", "ankusa_message_version": "1",
 			},

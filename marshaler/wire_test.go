@@ -12,12 +12,13 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/hooktest"
 	"github.com/watermill-envelope/envelope/marshaler"
 )
 
 const (
-	hookID      = "0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10"
-	traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	hookID      = hooktest.ID
+	traceparent = hooktest.Traceparent
 )
 
 // The hook of the wire format's documentation, and its two forms.
@@ -29,33 +30,7 @@ const hookJSON = `{"v":1,"id":"0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10","source_id"
 	`"instance":"default","region":"eu-west-1",` +
 	`"sha256":"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824","body_base64":"aGVsbG8="}`
 
-func hook() *message.Message {
-	msg := message.NewMessage(hookID, message.Payload("hello"))
-	maps.Copy(msg.Metadata, message.Metadata{
-		"ankusa_id":              hookID,
-		"ankusa_source_id":       "stripe",
-		"ankusa_tenant_id":       "acme",
-		"ankusa_received_at":     "1737500000000",
-		"ankusa_content_type":    "application/json",
-		"ankusa_dedupe_key":      "evt_1",
-		"ankusa_idempotency_key": "acme:stripe:evt_1",
-		"ankusa_verification":    "ok",
-		"ankusa_headers":         `{"x-github-event":"push"}`,
-		"ankusa_instance":        "default",
-		"ankusa_region":          "eu-west-1",
-		"ankusa_size":            "5",
-		"ankusa_sha256":          "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
-		"traceparent":            traceparent,
-	})
-	return msg
-}
-
-func with(msg *message.Message, entries ...string) *message.Message {
-	for i := 0; i < len(entries); i += 2 {
-		msg.Metadata[entries[i]] = entries[i+1]
-	}
-	return msg
-}
+func hook() *message.Message { return hooktest.Message() }
 
 func anything(_, _ string) bool { return true }
 
@@ -101,7 +76,7 @@ func lines(attributes []marshaler.Attribute) []string {
 
 func TestAttributeLists(t *testing.T) {
 	all := func() *message.Message {
-		return with(hook(), "ankusa_replay_id", "r", "ankusa_ordering_key", "o", "tracestate", "a=b", "user", "u", "another", "")
+		return hooktest.With(hook(), "ankusa_replay_id", "r", "ankusa_ordering_key", "o", "tracestate", "a=b", "user", "u", "another", "")
 	}
 	list := []string{
 		"ankusa_id=" + hookID, "ankusa_source_id=stripe", "ankusa_tenant_id=acme", "ankusa_message_version=1",
@@ -147,7 +122,7 @@ func TestAttributeLists(t *testing.T) {
 		{
 			"a source that is empty, of a message that was read",
 			marshaler.Wire{TenantAlways: true},
-			with(message.NewMessage("m", nil), "ankusa_id", "m"),
+			hooktest.With(message.NewMessage("m", nil), "ankusa_id", "m"),
 			[]string{
 				"ankusa_id=m", "ankusa_tenant_id=", "ankusa_message_version=1", "ankusa_idempotency_key=m",
 				"content_type=application/json",
@@ -157,7 +132,7 @@ func TestAttributeLists(t *testing.T) {
 		{
 			"a tracestate is cut as W3C says",
 			marshaler.Wire{},
-			with(message.NewMessage("m", nil), "ankusa_id", "m", "traceparent", traceparent,
+			hooktest.With(message.NewMessage("m", nil), "ankusa_id", "m", "traceparent", traceparent,
 				"tracestate", "a="+strings.Repeat("x", 200)+",b=c"+strings.Repeat(",d=e", 100)),
 			[]string{
 				"ankusa_id=m", "ankusa_message_version=1", "ankusa_idempotency_key=m", "content_type=application/json",
@@ -183,7 +158,7 @@ func TestAttributeLists(t *testing.T) {
 
 func TestEscapeNoncharacters(t *testing.T) {
 	const text = "a\uFFFE\uFFFFb"
-	msg := with(hook(), "ankusa_instance", text, "user", text)
+	msg := hooktest.With(hook(), "ankusa_instance", text, "user", text)
 	for escape, want := range map[bool]string{false: text, true: `a\uFFFE\uFFFFb`} {
 		w := marshaler.Wire{EscapeNoncharacters: escape, MaxMessageBytes: 1 << 20}
 		sealed, _ := seal(t, w, msg)
@@ -195,7 +170,7 @@ func TestEscapeNoncharacters(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	w := marshaler.Wire{Native: anything, PerAttribute: 10, PerMessage: 36, MaxMessageBytes: 1 << 20}
-	_, size := seal(t, w, with(hook(), "user", "u"))
+	_, size := seal(t, w, hooktest.With(hook(), "user", "u"))
 	w.MaxMessageBytes = size.Inline
 	if err := w.Check(size); err != nil {
 		t.Errorf("the limit is inclusive: %v", err)
@@ -211,7 +186,7 @@ func TestCheck(t *testing.T) {
 // twice; one that cannot be opened stays malformed.
 func TestSealedAlready(t *testing.T) {
 	w := marshaler.Wire{Native: anything, MaxMessageBytes: 1 << 20}
-	sealed, _ := seal(t, w, with(hook(), "user", "u"))
+	sealed, _ := seal(t, w, hooktest.With(hook(), "user", "u"))
 	received := message.NewMessage("stock", sealed.Body)
 	for _, a := range sealed.Attributes {
 		received.Metadata[a.Name] = a.Value

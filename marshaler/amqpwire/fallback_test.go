@@ -13,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/hooktest"
 	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
 )
 
@@ -50,12 +51,12 @@ func TestFallbackOnALiveQueue(t *testing.T) {
 	var queue []sent
 	for i := range each {
 		body := fmt.Sprintf(`{"order":%d}`, i)
-		old, err := stock.Marshal(with(message.NewMessage(fmt.Sprintf("old-%d", i), []byte(body)), "n", "old"))
+		old, err := stock.Marshal(hooktest.With(message.NewMessage(fmt.Sprintf("old-%d", i), []byte(body)), "n", "old"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		queue = append(queue, sent{delivered(old), fmt.Sprintf("old-%d", i), body, true})
-		ours := marshal(t, m, with(message.NewMessage(fmt.Sprintf("new-%d", i), []byte(body)), "n", "new"))
+		ours := marshal(t, m, hooktest.With(message.NewMessage(fmt.Sprintf("new-%d", i), []byte(body)), "n", "new"))
 		queue = append(queue, sent{delivered(ours), fmt.Sprintf("new-%d", i), body, false})
 	}
 	rand.Shuffle(len(queue), func(i, j int) { queue[i], queue[j] = queue[j], queue[i] })

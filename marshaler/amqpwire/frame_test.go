@@ -13,13 +13,14 @@ import (
 
 	"github.com/watermill-envelope/envelope"
 	"github.com/watermill-envelope/envelope/internal/amqptest"
+	"github.com/watermill-envelope/envelope/internal/hooktest"
 	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
 )
 
 // The bytes of a content header with one attribute more than the list has, in the order that
 // the client chose.
 func TestContentHeaderBytes(t *testing.T) {
-	msg := with(message.NewMessage("m", message.Payload("x")), "ankusa_received_at", "1737500000000", "k", "v")
+	msg := hooktest.With(message.NewMessage("m", message.Payload("x")), "ankusa_received_at", "1737500000000", "k", "v")
 	p := marshal(t, amqpwire.Marshaler{Source: "s"}, msg)
 	got := amqptest.NewRecorder(t).Publish(t, p)
 
@@ -71,14 +72,14 @@ func refusedSize(t *testing.T, msg *message.Message) int64 {
 // What is refused, with its size, is what the client would have sent, to the byte.
 func TestContentHeaderIsCountedExactly(t *testing.T) {
 	big := strings.Repeat("b", 4000)
-	longID := with(hook(), "ankusa_id", big)
+	longID := hooktest.With(hook(), "ankusa_id", big)
 	longID.UUID = big
 	tests := map[string]*message.Message{
-		"a long source":     with(hook(), "ankusa_source_id", big),
-		"a long dedupe key": with(hook(), "ankusa_dedupe_key", big, "ankusa_replay_id", "r"),
+		"a long source":     hooktest.With(hook(), "ankusa_source_id", big),
+		"a long dedupe key": hooktest.With(hook(), "ankusa_dedupe_key", big, "ankusa_replay_id", "r"),
 		"a long id":         longID,
-		"no envelope":       with(message.NewMessage("m-1", nil), "ankusa_ordering_key", big),
-		"before 1970":       with(hook(), "ankusa_tenant_id", big, "ankusa_received_at", "-5"),
+		"no envelope":       hooktest.With(message.NewMessage("m-1", nil), "ankusa_ordering_key", big),
+		"before 1970":       hooktest.With(hook(), "ankusa_tenant_id", big, "ankusa_received_at", "-5"),
 	}
 	r := amqptest.NewRecorder(t)
 	for name, msg := range tests {
@@ -107,7 +108,7 @@ func TestMetadataOverTheFrame(t *testing.T) {
 	r := amqptest.NewRecorder(t)
 	m := amqpwire.Marshaler{}
 	fits := func(value string) (amqp.Publishing, bool) {
-		p := marshal(t, m, with(hook(), "a", value, "b", "small"))
+		p := marshal(t, m, hooktest.With(hook(), "a", value, "b", "small"))
 		_, native := p.Headers["a"]
 		if _, small := p.Headers["b"]; small != native || strings.Contains(string(p.Body), "watermill_metadata") == native {
 			t.Errorf("%d bytes: some metadata are headers, some are not", len(value))
@@ -133,7 +134,7 @@ func TestMetadataOverTheFrame(t *testing.T) {
 
 // The trace state is in the JSON, so its header is the first of ours to give way.
 func TestTracestateOverTheFrame(t *testing.T) {
-	msg := with(hook(), "tracestate", "k="+strings.Repeat("v", 500), "ankusa_dedupe_key", strings.Repeat("d", 3400))
+	msg := hooktest.With(hook(), "tracestate", "k="+strings.Repeat("v", 500), "ankusa_dedupe_key", strings.Repeat("d", 3400))
 	p := marshal(t, amqpwire.Marshaler{FrameMax: 4096}, msg)
 	if _, native := p.Headers["tracestate"]; native || !strings.Contains(string(p.Body), `"tracestate":"k=vvv`) {
 		t.Errorf("header %v, body %.600s", native, p.Body)
@@ -175,8 +176,8 @@ func TestSize(t *testing.T) {
 	messages := map[string]*message.Message{
 		"the hook":             hook(),
 		"an empty body":        message.NewMessage("m-1", nil),
-		"everything":           with(hook(), "ankusa_replay_id", "r", "ankusa_ordering_key", "o", "CC", "\u0001", "a", "b"),
-		"140,000 header bytes": with(hook(), "a", strings.Repeat("x", 140_000)),
+		"everything":           hooktest.With(hook(), "ankusa_replay_id", "r", "ankusa_ordering_key", "o", "CC", "\u0001", "a", "b"),
+		"140,000 header bytes": hooktest.With(hook(), "a", strings.Repeat("x", 140_000)),
 		"malformed":            unmarshal(t, amqpwire.Marshaler{}, delivery("broken", amqp.Table{"a": "\xff"})),
 	}
 	m := amqpwire.Marshaler{Source: "orders", Ordered: true}
@@ -211,7 +212,7 @@ func TestSize(t *testing.T) {
 func TestSizeOfAClaim(t *testing.T) {
 	asClaim := message.NewMessage(hookID, nil)
 	maps.Copy(asClaim.Metadata, hook().Metadata)
-	with(asClaim, "ankusa_claim", claimRef)
+	hooktest.With(asClaim, "ankusa_claim", claimRef)
 	m := amqpwire.Marshaler{}
 	_, claim, _ := m.Size("", hook(), "")
 	if got := int64(len(marshal(t, m, asClaim).Body)); got != claim {

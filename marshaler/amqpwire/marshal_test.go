@@ -13,12 +13,13 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/hooktest"
 	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
 )
 
 const (
-	hookID      = "0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10"
-	traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	hookID      = hooktest.ID
+	traceparent = hooktest.Traceparent
 	claimRef    = "urn:ankusa:claim:v1:acme:01M39VMD8RA3C5HR4RBV67Y002"
 )
 
@@ -31,32 +32,9 @@ const hookJSON = `{"v":1,"id":"0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10","source_id"
 	`"instance":"default","region":"eu-west-1",` +
 	`"sha256":"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824","body_base64":"aGVsbG8="}`
 
+// hook is that of the documentation with milliseconds, which AMQP's own timestamp has not.
 func hook() *message.Message {
-	msg := message.NewMessage(hookID, message.Payload("hello"))
-	maps.Copy(msg.Metadata, message.Metadata{
-		"ankusa_id":              hookID,
-		"ankusa_source_id":       "stripe",
-		"ankusa_tenant_id":       "acme",
-		"ankusa_received_at":     "1737500000123",
-		"ankusa_content_type":    "application/json",
-		"ankusa_dedupe_key":      "evt_1",
-		"ankusa_idempotency_key": "acme:stripe:evt_1",
-		"ankusa_verification":    "ok",
-		"ankusa_headers":         `{"x-github-event":"push"}`,
-		"ankusa_instance":        "default",
-		"ankusa_region":          "eu-west-1",
-		"ankusa_size":            "5",
-		"ankusa_sha256":          "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
-		"traceparent":            traceparent,
-	})
-	return msg
-}
-
-func with(msg *message.Message, entries ...string) *message.Message {
-	for i := 0; i < len(entries); i += 2 {
-		msg.Metadata[entries[i]] = entries[i+1]
-	}
-	return msg
+	return hooktest.With(hooktest.Message(), "ankusa_received_at", "1737500000123")
 }
 
 func marshal(t *testing.T, m amqpwire.Marshaler, msg *message.Message) amqp.Publishing {
@@ -69,7 +47,7 @@ func marshal(t *testing.T, m amqpwire.Marshaler, msg *message.Message) amqp.Publ
 }
 
 func TestMarshalPublishing(t *testing.T) {
-	p := marshal(t, amqpwire.Marshaler{Source: "default"}, with(hook(),
+	p := marshal(t, amqpwire.Marshaler{Source: "default"}, hooktest.With(hook(),
 		"correlation_id", "c-1", "Mixed-Case", "", "naïve", "é\n\x00", "ankusa_replay_id", "r-1", "tracestate", "a=b"))
 	want := amqp.Publishing{
 		ContentType:  "application/json",
@@ -203,7 +181,7 @@ func TestProperties(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.rule, func(t *testing.T) {
-			msg := with(hook(), "ankusa_id", tt.id, "ankusa_received_at", tt.received)
+			msg := hooktest.With(hook(), "ankusa_id", tt.id, "ankusa_received_at", tt.received)
 			msg.UUID = tt.id
 			p := marshal(t, amqpwire.Marshaler{}, msg)
 			if !p.Timestamp.Equal(tt.timestamp) || p.MessageId != tt.messageID {
@@ -227,10 +205,10 @@ func TestMarshalErrors(t *testing.T) {
 		field string
 	}{
 		{"no source and no default", message.NewMessage("m-1", nil), "ankusa_source_id"},
-		{"a received_at that is no integer", with(hook(), "ankusa_received_at", "1.0"), "ankusa_received_at"},
-		{"unknown members that are known", with(hook(), "ankusa_unknown", `{"v":2}`), "ankusa_unknown"},
-		{"metadata that is not UTF-8", with(hook(), "a", "\xff"), "a"},
-		{"a name that is not UTF-8", with(hook(), "\xff", "a"), "\xff"},
+		{"a received_at that is no integer", hooktest.With(hook(), "ankusa_received_at", "1.0"), "ankusa_received_at"},
+		{"unknown members that are known", hooktest.With(hook(), "ankusa_unknown", `{"v":2}`), "ankusa_unknown"},
+		{"metadata that is not UTF-8", hooktest.With(hook(), "a", "\xff"), "a"},
+		{"a name that is not UTF-8", hooktest.With(hook(), "\xff", "a"), "\xff"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.rule, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/hooktest"
 	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
 )
 
@@ -213,7 +214,7 @@ func TestUnmarshalMalformed(t *testing.T) {
 			if string(envelope.Raw(msg)) != string(tt.delivery.Body) || msg.UUID == "" || tt.id != "" && msg.UUID != tt.id {
 				t.Errorf("id %q raw %q", msg.UUID, envelope.Raw(msg))
 			}
-			with(msg, "reason_poisoned", "malformed", "_watermill_amqp_redelivered", "true")
+			hooktest.With(msg, "reason_poisoned", "malformed", "_watermill_amqp_redelivered", "true")
 
 			p := marshal(t, m, msg)
 			if string(p.Body) != string(tt.delivery.Body) || p.MessageId != msg.UUID || p.DeliveryMode != 2 ||
@@ -259,10 +260,10 @@ func TestRoundTrip(t *testing.T) {
 		"the hook":        hook(),
 		"an empty body":   func() *message.Message { m := hook(); m.Payload = message.Payload{}; return m }(),
 		"every byte":      func() *message.Message { m := hook(); m.Payload = every; return m }(),
-		"unknown members": with(hook(), "ankusa_unknown", `{"later":{"a":[1,2]}}`),
-		"a flag":          with(hook(), "ankusa_verification", "failed", "ankusa_verification_flagged", "true"),
-		"user metadata":   with(hook(), "a", "", "é", "\u2028<&>", "content_type", "x", "\u0000", "\u0001", strings.Repeat("n", 300), "v"),
-		"140,000 bytes":   with(hook(), "a", strings.Repeat("x", 140_000), "b", "small"),
+		"unknown members": hooktest.With(hook(), "ankusa_unknown", `{"later":{"a":[1,2]}}`),
+		"a flag":          hooktest.With(hook(), "ankusa_verification", "failed", "ankusa_verification_flagged", "true"),
+		"user metadata":   hooktest.With(hook(), "a", "", "é", "\u2028<&>", "content_type", "x", "\u0000", "\u0001", strings.Repeat("n", 300), "v"),
+		"140,000 bytes":   hooktest.With(hook(), "a", strings.Repeat("x", 140_000), "b", "small"),
 	}
 	for name, msg := range tests {
 		t.Run(name, func(t *testing.T) {

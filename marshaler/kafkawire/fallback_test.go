@@ -13,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/hooktest"
 	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
 )
 
@@ -50,12 +51,12 @@ func TestFallbackOnALiveTopic(t *testing.T) {
 	var topic []sent
 	for i := range each {
 		body := fmt.Sprintf(`{"order":%d}`, i)
-		old, err := stock.Marshal("hooks", with(message.NewMessage(fmt.Sprintf("old-%d", i), []byte(body)), "n", "old"))
+		old, err := stock.Marshal("hooks", hooktest.With(message.NewMessage(fmt.Sprintf("old-%d", i), []byte(body)), "n", "old"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		topic = append(topic, sent{consumed(t, old), fmt.Sprintf("old-%d", i), body, true})
-		ours := marshal(t, m, with(message.NewMessage(fmt.Sprintf("new-%d", i), []byte(body)), "n", "new"))
+		ours := marshal(t, m, hooktest.With(message.NewMessage(fmt.Sprintf("new-%d", i), []byte(body)), "n", "new"))
 		topic = append(topic, sent{consumed(t, ours), fmt.Sprintf("new-%d", i), body, false})
 	}
 	rand.Shuffle(len(topic), func(i, j int) { topic[i], topic[j] = topic[j], topic[i] })

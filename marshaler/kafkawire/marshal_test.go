@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,12 +14,13 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/hooktest"
 	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
 )
 
 const (
-	hookID      = "0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10"
-	traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	hookID      = hooktest.ID
+	traceparent = hooktest.Traceparent
 )
 
 // The hook of the wire format's documentation, and its two forms.
@@ -32,33 +32,7 @@ const hookJSON = `{"v":1,"id":"0199a1c2-7b3e-7d4a-9c1f-2e5b8a6d4f10","source_id"
 	`"instance":"default","region":"eu-west-1",` +
 	`"sha256":"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824","body_base64":"aGVsbG8="}`
 
-func hook() *message.Message {
-	msg := message.NewMessage(hookID, message.Payload("hello"))
-	maps.Copy(msg.Metadata, message.Metadata{
-		"ankusa_id":              hookID,
-		"ankusa_source_id":       "stripe",
-		"ankusa_tenant_id":       "acme",
-		"ankusa_received_at":     "1737500000000",
-		"ankusa_content_type":    "application/json",
-		"ankusa_dedupe_key":      "evt_1",
-		"ankusa_idempotency_key": "acme:stripe:evt_1",
-		"ankusa_verification":    "ok",
-		"ankusa_headers":         `{"x-github-event":"push"}`,
-		"ankusa_instance":        "default",
-		"ankusa_region":          "eu-west-1",
-		"ankusa_size":            "5",
-		"ankusa_sha256":          "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
-		"traceparent":            traceparent,
-	})
-	return msg
-}
-
-func with(msg *message.Message, entries ...string) *message.Message {
-	for i := 0; i < len(entries); i += 2 {
-		msg.Metadata[entries[i]] = entries[i+1]
-	}
-	return msg
-}
+func hook() *message.Message { return hooktest.Message() }
 
 func headerLines(headers []sarama.RecordHeader) []string {
 	var lines []string
@@ -90,7 +64,7 @@ func marshal(t *testing.T, m kafkawire.Marshaler, msg *message.Message) *sarama.
 }
 
 func TestMarshalRecord(t *testing.T) {
-	record := marshal(t, kafkawire.Marshaler{Source: "default", Tenant: "default"}, with(hook(),
+	record := marshal(t, kafkawire.Marshaler{Source: "default", Tenant: "default"}, hooktest.With(hook(),
 		"zebra", "last", "correlation_id", "c-1", "Mixed-Case", "", "naïve", "é\n\x00",
 		"ankusa_replay_id", "", "ankusa_ordering_key", "lane-7", "tracestate", "a=b"))
 	if record.Topic != "hooks" {
@@ -152,7 +126,7 @@ func TestMarshalHeaders(t *testing.T) {
 		{
 			rule: "defaults fill in what the message lacks",
 			m:    kafkawire.Marshaler{Source: "orders", Tenant: "acme", ContentType: "text/plain"},
-			msg:  with(plain(), "ankusa_tenant_id", "own", "ankusa_dedupe_key", "d"),
+			msg:  hooktest.With(plain(), "ankusa_tenant_id", "own", "ankusa_dedupe_key", "d"),
 			key:  "own/orders",
 			want: []string{
 				"ankusa_id=m-1", "ankusa_source_id=orders", "ankusa_tenant_id=own", "ankusa_message_version=1",
@@ -172,7 +146,7 @@ func TestMarshalHeaders(t *testing.T) {
 		{
 			rule: "Ordered keeps an ordering key that is there",
 			m:    kafkawire.Marshaler{Source: "orders", Ordered: true},
-			msg:  with(plain(), "ankusa_ordering_key", "lane"),
+			msg:  hooktest.With(plain(), "ankusa_ordering_key", "lane"),
 			key:  "lane",
 			want: []string{
 				"ankusa_id=m-1", "ankusa_source_id=orders", "ankusa_tenant_id=", "ankusa_message_version=1",
@@ -182,7 +156,7 @@ func TestMarshalHeaders(t *testing.T) {
 		{
 			rule: "a replay has its id, and the idempotency key does not",
 			m:    kafkawire.Marshaler{},
-			msg:  with(hook(), "ankusa_replay_id", "r-1"),
+			msg:  hooktest.With(hook(), "ankusa_replay_id", "r-1"),
 			key:  "acme/stripe",
 			want: []string{
 				"ankusa_id=" + hookID, "ankusa_source_id=stripe", "ankusa_tenant_id=acme", "ankusa_message_version=1",
@@ -193,7 +167,7 @@ func TestMarshalHeaders(t *testing.T) {
 		{
 			rule: "a traceparent that is none is not written, nor is a tracestate without one",
 			m:    kafkawire.Marshaler{Source: "orders"},
-			msg:  with(plain(), "traceparent", "00-0-0-0", "tracestate", "a=b"),
+			msg:  hooktest.With(plain(), "traceparent", "00-0-0-0", "tracestate", "a=b"),
 			key:  "/orders",
 			want: []string{
 				"ankusa_id=m-1", "ankusa_source_id=orders", "ankusa_tenant_id=", "ankusa_message_version=1",
@@ -203,7 +177,7 @@ func TestMarshalHeaders(t *testing.T) {
 		{
 			rule: "reserved and framing names are never written from metadata, in any letter case",
 			m:    kafkawire.Marshaler{Source: "orders"},
-			msg: with(plain(), "ankusa_foo", "1", "Ankusa_Id", "2", "ENVELOPE_REDEEMED", "3", "envelope_receipt", "t/0/1",
+			msg: hooktest.With(plain(), "ankusa_foo", "1", "Ankusa_Id", "2", "ENVELOPE_REDEEMED", "3", "envelope_receipt", "t/0/1",
 				"TraceParent", "4", "_watermill_message_uuid", "5", "_watermill_amqp_redelivered", "true",
 				"_watermill_message_google_message_id", "6", "publishTime", "7", "_watermill_requeued_from", "kept"),
 			key: "/orders",
@@ -217,7 +191,7 @@ func TestMarshalHeaders(t *testing.T) {
 			m: kafkawire.Marshaler{Source: "orders", Key: func(topic string, msg *message.Message) string {
 				return topic + ":" + msg.Metadata["ankusa_source_id"]
 			}},
-			msg: with(plain(), "", "nameless"),
+			msg: hooktest.With(plain(), "", "nameless"),
 			key: "hooks:orders",
 			want: []string{
 				"ankusa_id=m-1", "ankusa_source_id=orders", "ankusa_tenant_id=", "ankusa_message_version=1",
@@ -250,7 +224,7 @@ func TestMarshalHeaders(t *testing.T) {
 
 func TestMarshalMember(t *testing.T) {
 	// content_type names the type of the record, so the user's own travels in the JSON.
-	msg := with(message.NewMessage("m-1", nil), "content_type", "text/plain", "traceparent", "none", "a", "native")
+	msg := hooktest.With(message.NewMessage("m-1", nil), "content_type", "text/plain", "traceparent", "none", "a", "native")
 	record := marshal(t, kafkawire.Marshaler{Source: "orders"}, msg)
 	const want = `"watermill_metadata":{"content_type":"text/plain","traceparent":"none"}`
 	if got := encoded(t, record.Value); !strings.Contains(got, want) {
@@ -285,7 +259,7 @@ func TestTimestamp(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.rule, func(t *testing.T) {
 			ms := strconv.FormatInt(tt.received.UnixMilli(), 10)
-			msg := with(hook(), "ankusa_received_at", ms, "ankusa_replay_id", tt.replay)
+			msg := hooktest.With(hook(), "ankusa_received_at", ms, "ankusa_replay_id", tt.replay)
 			record := marshal(t, kafkawire.Marshaler{}, msg)
 			if want := tt.want.Truncate(time.Millisecond); !record.Timestamp.Equal(want) {
 				t.Errorf("timestamp %v, want %v", record.Timestamp, want)
@@ -305,10 +279,10 @@ func TestMarshalErrors(t *testing.T) {
 		field string
 	}{
 		{"no source and no default", kafkawire.Marshaler{}, message.NewMessage("m-1", nil), "ankusa_source_id"},
-		{"a received_at that is no integer", kafkawire.Marshaler{}, with(hook(), "ankusa_received_at", "soon"), "ankusa_received_at"},
-		{"headers that would inject a member", kafkawire.Marshaler{}, with(hook(), "ankusa_headers", `{},"v":2`), "ankusa_headers"},
-		{"metadata that is not UTF-8", kafkawire.Marshaler{}, with(hook(), "a", "\xff"), "a"},
-		{"a name that is not UTF-8", kafkawire.Marshaler{}, with(hook(), "\xff", "a"), "\xff"},
+		{"a received_at that is no integer", kafkawire.Marshaler{}, hooktest.With(hook(), "ankusa_received_at", "soon"), "ankusa_received_at"},
+		{"headers that would inject a member", kafkawire.Marshaler{}, hooktest.With(hook(), "ankusa_headers", `{},"v":2`), "ankusa_headers"},
+		{"metadata that is not UTF-8", kafkawire.Marshaler{}, hooktest.With(hook(), "a", "\xff"), "a"},
+		{"a name that is not UTF-8", kafkawire.Marshaler{}, hooktest.With(hook(), "\xff", "a"), "\xff"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.rule, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/hooktest"
 	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
 )
 
@@ -22,14 +23,14 @@ func malformed(t *testing.T, r *sarama.ConsumerMessage) *message.Message {
 func sizedMessages(t *testing.T) map[string]*message.Message {
 	return map[string]*message.Message{
 		"the hook":              hook(),
-		"without an envelope":   with(message.NewMessage("m-1", message.Payload("body")), "ankusa_dedupe_key", "d"),
+		"without an envelope":   hooktest.With(message.NewMessage("m-1", message.Payload("body")), "ankusa_dedupe_key", "d"),
 		"an empty body":         message.NewMessage("m-1", nil),
-		"escapes":               with(hook(), "a", "\u0001\"\\\u2028", "content_type", "\n\"", "ankusa_instance", "\x7f\x1f"),
-		"a long tracestate":     with(hook(), "tracestate", strings.Repeat("k=v,", 300)),
-		"no trace context":      with(hook(), "traceparent", "x", "tracestate", "a=b"),
-		"everything":            with(hook(), "ankusa_replay_id", "r", "ankusa_ordering_key", "o", "tracestate", "a=b", "", "x"),
-		"140,000 header bytes":  with(hook(), "a", strings.Repeat("x", 140_000)),
-		"a claim":               with(message.NewMessage(hookID, nil), claimEntries()...),
+		"escapes":               hooktest.With(hook(), "a", "\u0001\"\\\u2028", "content_type", "\n\"", "ankusa_instance", "\x7f\x1f"),
+		"a long tracestate":     hooktest.With(hook(), "tracestate", strings.Repeat("k=v,", 300)),
+		"no trace context":      hooktest.With(hook(), "traceparent", "x", "tracestate", "a=b"),
+		"everything":            hooktest.With(hook(), "ankusa_replay_id", "r", "ankusa_ordering_key", "o", "tracestate", "a=b", "", "x"),
+		"140,000 header bytes":  hooktest.With(hook(), "a", strings.Repeat("x", 140_000)),
+		"a claim":               hooktest.With(message.NewMessage(hookID, nil), claimEntries()...),
 		"malformed":             malformed(t, record("broken", "ankusa_id=x", "a=\xff", "\xff=b")),
 		"a tombstone":           malformed(t, &sarama.ConsumerMessage{Key: []byte("k")}),
 		"64 KiB":                func() *message.Message { m := hook(); m.Payload = make([]byte, 64<<10); return m }(),
@@ -79,11 +80,11 @@ func TestSizeIsWhatSaramaCounts(t *testing.T) {
 func TestSizeOfAClaim(t *testing.T) {
 	m := kafkawire.Marshaler{Source: "orders"}
 	for _, tenant := range []string{"acme", ""} {
-		msg := with(hook(), "ankusa_tenant_id", tenant, "ankusa_idempotency_key", "k")
+		msg := hooktest.With(hook(), "ankusa_tenant_id", tenant, "ankusa_idempotency_key", "k")
 		_, claim, _ := m.Size("hooks", msg, "acme")
 
-		asClaim := with(message.NewMessage(hookID, nil), claimEntries()...)
-		with(asClaim, "ankusa_tenant_id", tenant, "ankusa_idempotency_key", "k")
+		asClaim := hooktest.With(message.NewMessage(hookID, nil), claimEntries()...)
+		hooktest.With(asClaim, "ankusa_tenant_id", tenant, "ankusa_idempotency_key", "k")
 		if got := int64(marshal(t, m, asClaim).ByteSize(2)); got != claim {
 			t.Errorf("tenant %q: the claim takes %d bytes, Size said %d", tenant, got, claim)
 		}
@@ -95,7 +96,7 @@ func TestSizeOfAClaim(t *testing.T) {
 }
 
 func TestTooLarge(t *testing.T) {
-	msg := with(hook(), "a", "b")
+	msg := hooktest.With(hook(), "a", "b")
 	inline, _, _ := kafkawire.Marshaler{}.Size("hooks", msg, "")
 	if _, err := (kafkawire.Marshaler{MaxMessageBytes: inline}).Marshal("hooks", msg); err != nil {
 		t.Errorf("the limit is inclusive: %v", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/watermill-envelope/envelope"
+	"github.com/watermill-envelope/envelope/internal/hooktest"
 	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
 )
 
@@ -229,11 +230,11 @@ func TestRoundTrip(t *testing.T) {
 		"the hook":        hook(),
 		"an empty body":   func() *message.Message { m := hook(); m.Payload = message.Payload{}; return m }(),
 		"every byte":      func() *message.Message { m := hook(); m.Payload = every; return m }(),
-		"unknown members": with(hook(), "ankusa_unknown", `{"later":{"a":[1,2]}}`),
-		"a flag":          with(hook(), "ankusa_verification", "failed", "ankusa_verification_flagged", "true"),
-		"user metadata":   with(hook(), "a", "", "é", "\u2028<&>", "content_type", "x", "\u0000", "\u0001", strings.Repeat("n", 300), "v"),
-		"before 1970":     with(hook(), "ankusa_received_at", "-1"),
-		"a year ahead":    with(hook(), "ankusa_received_at", "4102444800000"),
+		"unknown members": hooktest.With(hook(), "ankusa_unknown", `{"later":{"a":[1,2]}}`),
+		"a flag":          hooktest.With(hook(), "ankusa_verification", "failed", "ankusa_verification_flagged", "true"),
+		"user metadata":   hooktest.With(hook(), "a", "", "é", "\u2028<&>", "content_type", "x", "\u0000", "\u0001", strings.Repeat("n", 300), "v"),
+		"before 1970":     hooktest.With(hook(), "ankusa_received_at", "-1"),
+		"a year ahead":    hooktest.With(hook(), "ankusa_received_at", "4102444800000"),
 	}
 	for name, msg := range tests {
 		t.Run(name, func(t *testing.T) {
