@@ -67,6 +67,7 @@ func (p *Publisher) seal(msg *message.Message) (*message.Message, error) {
 		return nil, err
 	}
 	out := message.NewMessageWithContext(msg.Context(), outerUUID(sealed.ID), sealed.Body)
+	out.Metadata = make(message.Metadata, len(sealed.Attributes))
 	for _, a := range sealed.Attributes {
 		out.Metadata[a.Name] = a.Value
 	}

@@ -37,6 +37,12 @@
 // A [ClaimCheck] keeps bodies that are too large for their messages in a store. Its Middleware
 // belongs between Recoverer and Malformed, and its WrapPublisher around every publisher.
 //
+// # Long metadata
+//
+// [HeaderCaps] keep the headers of providers within bounds: their WrapPublisher belongs outside of
+// a claim check's. [Diagnostics] cut what PoisonQueue says of a failure, so that every message can
+// be dead-lettered: they wrap the publisher of the poison topic.
+//
 // # Traces
 //
 // A [Trace] makes OpenTelemetry spans of what is published and handled. Its Middleware belongs
