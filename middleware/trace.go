@@ -56,7 +56,8 @@ type Trace struct {
 func (t Trace) Validate() error {
 	var errs []error
 	for i, a := range t.Attributes {
-		if !a.Valid() {
+		// Not Valid, which from otel v1.47 on takes an attribute without a value for valid.
+		if a.Key == "" || a.Value.Type() == attribute.INVALID {
 			errs = append(errs, fmt.Errorf("trace: Attributes[%d] (%.100q) has no key or no value", i, string(a.Key)))
 		}
 	}
