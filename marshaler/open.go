@@ -19,6 +19,9 @@ type Received struct {
 	// Native are the attributes beside the body; nil is none. Of several values of one name
 	// the first one counts. It may be ranged over several times.
 	Native iter.Seq2[string, string]
+	// AsCame are the attributes under the names that they have on the wire, where Native has
+	// others: what a malformed message keeps and is passed on with. nil: Native.
+	AsCame iter.Seq2[string, string]
 	// ID is the transport's own id of the message, if it has one, and Key its partition key:
 	// both are kept of a malformed message only.
 	ID, Key string
@@ -62,8 +65,12 @@ func (w *Wire) Open(r Received) *message.Message {
 func (w *Wire) openOther(r Received, reason error) *message.Message {
 	native := make(map[string]string)
 	ours := false
-	if r.Native != nil {
-		for name, value := range r.Native {
+	all := r.AsCame
+	if all == nil {
+		all = r.Native
+	}
+	if all != nil {
+		for name, value := range all {
 			if _, ok := native[name]; !ok {
 				native[name] = value
 			}

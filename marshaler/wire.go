@@ -39,6 +39,10 @@ type Wire struct {
 	// PerAttribute is what the transport counts for an attribute beside its name and value,
 	// and PerMessage what it counts beside body and attributes, in bytes.
 	PerAttribute, PerMessage int64
+	// PerMetadata is what it counts more for an entry of the user's metadata than for an
+	// attribute of ours, such as a prefix of its name; not for what a malformed message
+	// passes on.
+	PerMetadata int64
 	// Apart says that attributes do not count as part of the message.
 	Apart bool
 	// MaxMessageBytes is the most that the transport takes, as it counts.
@@ -138,6 +142,9 @@ func (w *Wire) Size(prepared *message.Message, tenant string) Size {
 		l.tracestate = ""
 	}
 	s.Attributes = bytes + l.userBytes + int64(count+l.user)*w.PerAttribute
+	if !l.malformed {
+		s.Attributes += int64(l.user) * w.PerMetadata
+	}
 
 	inline, claim := envelope.SealedSize(prepared, w.options(s.inMember), tenant)
 	beside := w.PerMessage
@@ -165,7 +172,7 @@ func (w *Wire) Fits(prepared *message.Message) bool {
 	)
 	n := w.PerMessage + fixed + attributes*w.PerAttribute + (int64(len(prepared.Payload))/3+1)*4
 	for name, value := range prepared.Metadata {
-		n += int64((len(name)+len(value))*each+entry) + w.PerAttribute
+		n += int64((len(name)+len(value))*each+entry) + w.PerAttribute + w.PerMetadata
 	}
 	return n <= w.MaxMessageBytes
 }
