@@ -1,19 +1,12 @@
-// Package hexeract checks packages bus and transport/rabbitmq against a service that is not
-// ours: a program on the published Hexeract crates, written in Rust.
+// Package hexeract checks packages bus, transport/rabbitmq and outbox against a service that is
+// not ours: a program on the published Hexeract crates, written in Rust.
 package hexeract
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"embed"
-	"encoding/json"
-	"io"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -23,29 +16,20 @@ import (
 // Version is the release of the crates. Cargo.lock pins them.
 const Version = "0.6.0"
 
-//go:embed peer/Cargo.toml peer/Cargo.lock peer/src/main.rs
+//go:embed peer/Cargo.toml peer/Cargo.lock peer/src/main.rs peer/src/outbox.rs
 var crate embed.FS
 
 // Install compiles the program, once per lock file and sources, and returns its path. It needs
-// cargo from 1.88 on, a C compiler and cmake, and takes about two minutes of a processor.
+// cargo from 1.88 on, a C compiler and cmake, and takes about four minutes of a processor.
 func Install(ctx context.Context) (string, error) {
 	return cargo.Build(ctx, crate, "peer", "hexeract-peer")
 }
 
-// answerTimeout bounds one answer of the program.
-const answerTimeout = time.Minute
+// A Peer is a running program that speaks to a broker. It ends with the test that started it. It
+// is not safe for concurrent use.
+type Peer struct{ *program[Handled] }
 
-// A Peer is a running program. It ends with the test that started it. It is not safe for
-// concurrent use.
-type Peer struct {
-	cmd     *exec.Cmd
-	in      io.WriteCloser
-	answers chan answer
-	handled chan Handled
-	ended   chan struct{}
-}
-
-// OrderPlaced is the message that both sides know.
+// OrderPlaced is the message, and the event, that both sides know.
 type OrderPlaced struct {
 	OrderID uuid.UUID         `json:"order_id"`
 	Note    string            `json:"note"`
@@ -64,6 +48,9 @@ type Line struct {
 
 // MessageType is the type of the message on both sides.
 func (OrderPlaced) MessageType() string { return "orders.placed" }
+
+// EventType is the type of the event on both sides.
+func (OrderPlaced) EventType() string { return "orders.placed" }
 
 // A Publish is an order to publish: the message with headers, or with a correlation id, or
 // with neither; or Raw.
@@ -105,64 +92,11 @@ type Refusal struct {
 	Text string `json:"text"`
 }
 
-type answer struct {
-	Published *uuid.UUID `json:"published"`
-	Working   string     `json:"working"`
-	Error     *Refusal   `json:"error"`
-	Handled   *Handled   `json:"handled"`
-}
-
 // Start starts a program that speaks to the broker at url for the rest of the test.
 func Start(t testing.TB, url string) *Peer {
 	t.Helper()
-	program, err := Install(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Peer{
-		// Its client reads the path / as the virtual host with the empty name.
-		cmd: exec.Command(program, strings.TrimSuffix(url, "/")), answers: make(chan answer, 16),
-		handled: make(chan Handled, 1<<14), ended: make(chan struct{}),
-	}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var stderr bytes.Buffer
-	p.cmd.Stderr = &stderr
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go p.read(out)
-	t.Cleanup(func() {
-		p.Kill()
-		if t.Failed() && stderr.Len() > 0 {
-			t.Logf("the program wrote: %.2000s", stderr.Bytes())
-		}
-	})
-	return p
-}
-
-// read hands out what the program writes until it ends.
-func (p *Peer) read(out io.Reader) {
-	defer close(p.ended)
-	defer func() { _ = p.cmd.Wait() }() // ended by Stop or Kill, or its own error, which is on stderr
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		var a answer
-		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
-			a = answer{Error: &Refusal{Name: "Answer", Text: err.Error()}}
-		}
-		if a.Handled != nil {
-			p.handled <- *a.Handled
-		} else {
-			p.answers <- a
-		}
-	}
+	// Its client reads the path / as the virtual host with the empty name.
+	return &Peer{start[Handled](t, strings.TrimSuffix(url, "/"))}
 }
 
 // Publish publishes and returns the id, or why the crates did not.
@@ -184,69 +118,4 @@ func (p *Peer) Work(t testing.TB, order Work) {
 	if a := p.ask(t, map[string]any{"work": order}); a.Working != order.Queue {
 		t.Fatalf("the worker did not start: %+v", a.Error)
 	}
-}
-
-// Handled returns the next message that the worker's handler was given.
-func (p *Peer) Handled(t testing.TB) Handled {
-	t.Helper()
-	select {
-	case h := <-p.handled:
-		return h
-	case a := <-p.answers:
-		t.Fatalf("the worker ended: %+v", a.Error)
-	case <-p.ended:
-		t.Fatal("the program ended")
-	case <-time.After(answerTimeout):
-		t.Fatal("nothing was handled")
-	}
-	return Handled{}
-}
-
-// Stop ends the program after the message in hand and returns what was handled and not asked
-// for yet.
-func (p *Peer) Stop(t testing.TB) []Handled {
-	t.Helper()
-	if err := p.in.Close(); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-p.ended:
-	case <-time.After(answerTimeout):
-		t.Fatal("the program does not end")
-	}
-	var rest []Handled
-	for {
-		select {
-		case h := <-p.handled:
-			rest = append(rest, h)
-		default:
-			return rest
-		}
-	}
-}
-
-// Kill ends the program at once.
-func (p *Peer) Kill() {
-	_ = p.cmd.Process.Kill() // an error says that it has ended
-	<-p.ended
-}
-
-func (p *Peer) ask(t testing.TB, command any) answer {
-	t.Helper()
-	line, err := json.Marshal(command)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.in.Write(append(line, '\n')); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case a := <-p.answers:
-		return a
-	case <-p.ended:
-		t.Fatal("the program ended")
-	case <-time.After(answerTimeout):
-		t.Fatal("no answer")
-	}
-	return answer{}
 }

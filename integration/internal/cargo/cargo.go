@@ -23,8 +23,12 @@ func Build(ctx context.Context, files fs.FS, dir, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cargo: %w", err)
 	}
+	sources, err := fs.Glob(crate, "src/*.rs")
+	if err != nil {
+		return "", fmt.Errorf("cargo: %w", err)
+	}
 	digest := sha256.New()
-	for _, file := range []string{"Cargo.toml", "Cargo.lock", "src/main.rs"} {
+	for _, file := range append([]string{"Cargo.toml", "Cargo.lock"}, sources...) {
 		text, err := fs.ReadFile(crate, file)
 		if err != nil {
 			return "", fmt.Errorf("cargo: %w", err)

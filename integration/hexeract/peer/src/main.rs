@@ -1,10 +1,13 @@
-//! Publishes and consumes Hexeract messages at the command of package hexeract: one JSON
-//! object per line in, one per line out. The only argument is the AMQP address.
+//! Publishes and consumes Hexeract messages and events at the command of package hexeract: one
+//! JSON object per line in, one per line out. The only argument is an address: of a database for
+//! the commands of module outbox, else of a broker by AMQP for these:
 //!
 //! `{"publish": ...}` is answered by `{"published": id}` or `{"error": {...}}`. `{"work": ...}`
 //! is answered by `{"working": queue}`; from then on every message that the handler is given
 //! writes `{"handled": ...}`, and a worker that ends `{"error": {...}}`. The program ends when its
 //! input does, after the messages in hand.
+
+mod outbox;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -14,9 +17,12 @@ use hexeract::bus_rabbitmq::{RabbitMqConnection, RabbitMqTransport, RabbitMqWork
 use hexeract::core::HandlerContext;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, BufReader, Stdin};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+/// The commands.
+type Lines = tokio::io::Lines<BufReader<Stdin>>;
 
 /// The message that both sides know; its twin is OrderPlaced of package hexeract.
 #[derive(Debug, Serialize, Deserialize)]
@@ -100,7 +106,7 @@ fn say(answer: Value) {
     println!("{answer}");
 }
 
-fn refusal(err: &BusError) -> Value {
+fn refusal<E: std::error::Error>(err: &E) -> Value {
     let name = format!("{err:?}");
     let name = name.split([' ', '(', '{']).next().unwrap_or_default().to_owned();
     json!({"error": {"name": name, "text": err.to_string()}})
@@ -124,10 +130,13 @@ async fn publish(transport: &RabbitMqTransport, p: Publish) -> Result<Uuid, BusE
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let uri = std::env::args().nth(1).ok_or("no address")?;
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    if !uri.starts_with("amqp") {
+        return outbox::run(&uri, lines).await;
+    }
     let transport = RabbitMqTransport::new(&uri).await?;
     let cancel = CancellationToken::new();
     let mut workers = tokio::task::JoinSet::new();
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
         match serde_json::from_str(&line) {
             Err(err) => say(json!({"error": {"name": "Command", "text": err.to_string()}})),
