@@ -5,12 +5,14 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill-amqp/v3/pkg/amqp"
 	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
+	"github.com/ThreeDotsLabs/watermill-redisstream/pkg/redisstream"
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/watermill-envelope/envelope"
 	"github.com/watermill-envelope/envelope/marshaler"
 	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
 	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
+	"github.com/watermill-envelope/envelope/marshaler/rediswire"
 )
 
 // counts is a marshaler.Observer. Export the numbers as your other metrics.
@@ -28,6 +30,12 @@ func kafkaFallback() kafkawire.Marshaler {
 func rabbitmqFallback() amqpwire.Marshaler {
 	var seen counts
 	m := amqpwire.Marshaler{Source: "orders", Fallback: amqp.DefaultMarshaler{}, Observer: &seen}
+	return m
+}
+
+func redisFallback() rediswire.Marshaler {
+	var seen counts
+	m := rediswire.Marshaler{Source: "orders", Fallback: redisstream.DefaultMarshallerUnmarshaller{}, Observer: &seen}
 	return m
 }
 
