@@ -27,13 +27,14 @@ func TestPerMetadata(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := marshaler.Wire{Native: anything, MaxMessageBytes: 1 << 20}
 			before := w.Size(tt.msg, "")
-			w.PerMetadata = 5
+			const prefix = 10_000 // which no other part of the bound of Fits makes up for
+			w.PerMetadata = prefix
 			after := w.Size(tt.msg, "")
-			if got := after.Inline - before.Inline; got != 5*tt.user {
-				t.Errorf("%d bytes more, want %d", got, 5*tt.user)
+			if got := after.Inline - before.Inline; got != prefix*tt.user {
+				t.Errorf("%d bytes more, want %d", got, prefix*tt.user)
 			}
-			if after.Attributes-before.Attributes != 5*tt.user || after.Claim-before.Claim != 5*tt.user {
-				t.Errorf("attributes and claim: %+v, want 5 bytes for each of %d more than %+v", after, tt.user, before)
+			if after.Attributes-before.Attributes != prefix*tt.user || after.Claim-before.Claim != prefix*tt.user {
+				t.Errorf("attributes and claim: %+v, want %d bytes for each of %d more than %+v", after, prefix, tt.user, before)
 			}
 			w.MaxMessageBytes = after.Inline - 1
 			if w.Fits(tt.msg) {

@@ -24,6 +24,7 @@ type server struct {
 	answer  string              // the answer to PUBLISH; "": the number of subscribers
 	silent  bool                // no answers
 	got     []string            // what was published
+	asked   int                 // how often somebody wanted to subscribe
 	serving sync.WaitGroup
 }
 
@@ -148,6 +149,7 @@ func (s *server) serve(c net.Conn) {
 func (s *server) reply(c net.Conn, args []string) string {
 	switch args[0] {
 	case "subscribe":
+		s.asked++
 		switch s.refuse {
 		case "":
 		case none:

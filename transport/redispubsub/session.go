@@ -56,7 +56,6 @@ func (s *session) watch(interval time.Duration) {
 		select {
 		case <-tick.C:
 		case <-s.over.Done():
-			s.abort()
 			return
 		}
 		now := s.arrivals.Load()

@@ -227,6 +227,11 @@ func TestSubscribeErrors(t *testing.T) {
 	if _, err := sub.Subscribe(t.Context(), "c"); !errors.As(err, &e) || e.Channel != "c" || !strings.Contains(err.Error(), "NOPERM") || !envelope.IsTransient(err) {
 		t.Errorf("refused: %v", err)
 	}
+	s.set(func(s *server) {
+		if s.asked != 1 {
+			t.Errorf("asked %d times, though a refusal does not pass by itself", s.asked)
+		}
+	})
 	if _, err := sub.Subscribe(t.Context(), ""); err == nil {
 		t.Error("a channel without a name")
 	}
