@@ -30,6 +30,9 @@ func PubSubFlows(t *testing.T, s Servers) {
 		{"Literal", func(t *testing.T) { PubSubLiteral(t, s.Addr) }},
 		{"Foreign", func(t *testing.T) { PubSubForeign(t, s.Addr) }},
 		{"DeadLetters", func(t *testing.T) { PubSubDeadLetters(t, s.Addr) }},
+		{"Garbage", func(t *testing.T) {
+			Garbage(t, PubSub(s.Addr, PubSubOptions{}), &PubSubPeer{Addr: s.Addr}, putMessages(t, s.Addr))
+		}},
 		{"NoSubscribers", func(t *testing.T) { NoSubscribers(t, s.Addr) }},
 		{"Restart", func(t *testing.T) { PubSubRestart(t, s.Own(t)) }},
 		{"CloseUnderLoad", func(t *testing.T) { CloseUnderLoad(t, s.Addr) }},
@@ -226,7 +229,7 @@ func PubSubDeadLetters(t *testing.T, addr string) {
 }
 
 // run runs a router for one handler until the test is over.
-func run(ctx context.Context, t testing.TB, sub message.Subscriber, topic string, h message.NoPublishHandlerFunc, mw ...message.HandlerMiddleware) (stop func()) {
+func run(ctx context.Context, t testing.TB, sub message.Subscriber, topic string, h message.NoPublishHandlerFunc, mw ...message.HandlerMiddleware) {
 	t.Helper()
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: suite.Timeout}, watermill.NopLogger{})
 	if err != nil {
@@ -236,18 +239,16 @@ func run(ctx context.Context, t testing.TB, sub message.Subscriber, topic string
 	router.AddConsumerHandler("flow", topic, sub, h)
 	done := make(chan error, 1)
 	go func() { done <- router.Run(context.WithoutCancel(ctx)) }()
-	stop = sync.OnceFunc(func() {
+	t.Cleanup(func() {
 		if err := errors.Join(router.Close(), <-done); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Cleanup(stop)
 	select {
 	case <-router.Running():
 	case <-ctx.Done():
 		t.Fatal("the router did not start: ", ctx.Err())
 	}
-	return stop
 }
 
 // NoSubscribers checks that a message that nobody gets is an error, and a transient one, until

@@ -58,6 +58,7 @@ func StreamsFlows(t *testing.T, s Servers) {
 			}})
 			suite.Rollover(t, old, both, &opened, peer)
 		}},
+		{"Garbage", func(t *testing.T) { Garbage(t, ours, peer, putEntries(t, s.Addr)) }},
 		{"Ordering", func(t *testing.T) { StreamsOrdering(t, s.Addr) }},
 	} {
 		t.Run(f.name, f.run)
