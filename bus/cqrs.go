@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/watermill-envelope/envelope/internal/typedjson"
 )
 
 // CQRSMarshaler is the Marshaler of Watermill's CommandBus, EventBus and their processors, for
@@ -79,7 +81,7 @@ func RequireType(h message.HandlerFunc) message.HandlerFunc {
 
 // asMessage returns v, or a pointer to a copy of it where only the pointer has the method.
 func asMessage(v any) (Message, error) {
-	if m, ok := v.(Message); ok && !isNil(v) {
+	if m, ok := v.(Message); ok && !typedjson.IsNil(v) {
 		return m, nil
 	}
 	t := reflect.TypeOf(v)

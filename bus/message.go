@@ -1,6 +1,6 @@
 package bus
 
-import "reflect"
+import "github.com/watermill-envelope/envelope/internal/typedjson"
 
 // A Message is a Go type that travels as JSON under a stable name.
 type Message interface {
@@ -15,16 +15,6 @@ type Message interface {
 // TypeOf returns the name of the message type M, a struct or a pointer to one.
 func TypeOf[M Message]() string {
 	var m M
-	target(&m)
+	typedjson.Target(&m)
 	return m.MessageType()
-}
-
-// target returns what package json decodes into. An M that is a pointer points to a new value
-// from here on, so that its methods may have a value receiver.
-func target[M Message](m *M) any {
-	if t := reflect.TypeFor[M](); t.Kind() == reflect.Pointer {
-		*m = reflect.New(t.Elem()).Interface().(M)
-		return *m
-	}
-	return m
 }

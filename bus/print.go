@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/watermill-envelope/envelope/internal/mask"
+	"github.com/watermill-envelope/envelope/internal/typedjson"
 )
 
 // Printing shows what identifies a message and never what it holds: the payload is "<N bytes>"
@@ -67,9 +68,9 @@ func (e Envelope) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		text, err := encode(a.Text)
+		text, err := typedjson.Encode(a.Text)
 		if err != nil {
-			return nil, err
+			return nil, serialization(err)
 		}
 		out = append(append(append(append(out, '"'), a.Name...), `":`...), text...)
 	}

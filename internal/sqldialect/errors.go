@@ -2,6 +2,7 @@ package sqldialect
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -68,4 +69,75 @@ func mysqlNumber(text string) string {
 		return ""
 	}
 	return rest[:end]
+}
+
+// IsDuplicate reports whether err, an error of a driver somewhere in its tree, says that a unique
+// value is there already.
+func (d Dialect) IsDuplicate(err error) bool {
+	switch code := d.Refusal(err); d {
+	case PostgreSQL:
+		return code == "23505"
+	case MySQL:
+		return code == "1062"
+	case SQLite:
+		return code == "2067" || code == "1555" || code == "UNIQUE constraint failed"
+	}
+	return false
+}
+
+// Refusal returns the database's code of an error of a driver, somewhere in the tree of err, which
+// says that the values of a statement break a rule of the table or of their type, so that the same
+// statement fails again; or "".
+func (d Dialect) Refusal(err error) string {
+	for err != nil {
+		if code := d.refusal(err); code != "" {
+			return code
+		}
+		switch x := err.(type) {
+		case interface{ Unwrap() error }:
+			err = x.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, e := range x.Unwrap() {
+				if code := d.Refusal(e); code != "" {
+					return code
+				}
+			}
+			return ""
+		default:
+			return ""
+		}
+	}
+	return ""
+}
+
+func (d Dialect) refusal(err error) string {
+	switch d {
+	case PostgreSQL:
+		if e, ok := err.(interface{ SQLState() string }); ok {
+			// data_exception, integrity_constraint_violation
+			if state := e.SQLState(); strings.HasPrefix(state, "22") || strings.HasPrefix(state, "23") {
+				return state
+			}
+		}
+	case MySQL:
+		switch number := mysqlNumber(err.Error()); number {
+		// No null, a duplicate, out of range, truncated, no time, no text, too long, a foreign
+		// key, no JSON, JSON too deep or with a wrong character set, a CHECK of MySQL and of
+		// MariaDB, MariaDB's limit of depth.
+		case "1048", "1062", "1264", "1265", "1292", "1366", "1406", "1452", "3140", "3144", "3157", "3819", "4025", "4038":
+			return number
+		}
+	case SQLite:
+		if e, ok := err.(interface{ Code() int }); ok {
+			switch code := e.Code(); code & 0xff {
+			case 18, 19, 20: // too big, constraint, mismatch
+				return strconv.Itoa(code)
+			}
+			return ""
+		}
+		if what, _, ok := strings.Cut(err.Error(), " constraint failed"); ok && !strings.Contains(what, " ") {
+			return what + " constraint failed"
+		}
+	}
+	return ""
 }
