@@ -89,6 +89,8 @@ func (s *store) withholdStatement(rows []row, bySubject bool) (text string, args
 			" AND " + hidden("e.") + ")", args
 	case s.d == PostgreSQL: // as OFFSET does
 		waiting += " OFFSET 0"
+	case s.d == SQLite: // as this does
+		waiting += " LIMIT -1"
 	}
 	return "SELECT DISTINCT r.id FROM (" + of + ") AS r JOIN (" + waiting + ") AS e ON " + gap, args
 }

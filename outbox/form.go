@@ -57,11 +57,15 @@ func (f HookForm) Validate() error {
 	return nil
 }
 
-// Message is the [Form] of f.
-func (f HookForm) Message(e *Envelope) (*message.Message, error) {
+// Form returns the [Form] of f, or what is wrong with f.
+func (f HookForm) Form() (Form, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
+	return f.message, nil
+}
+
+func (f HookForm) message(e *Envelope) (*message.Message, error) {
 	hook := envelope.Envelope{
 		ID: e.EventID.String(), SourceID: f.Source, TenantID: f.Tenant,
 		ReceivedAt: e.CreatedAt, ContentType: "application/json", Body: e.Payload, Size: int64(len(e.Payload)),

@@ -27,6 +27,7 @@ type batch struct {
 	back   []row           // to be given back
 	held   map[string]bool // subjects of which an event was not published
 	missed int             // how many events in a row found no publisher
+	reason error           // what the last of them was told
 }
 
 func newBatch(c *claim) batch { return batch{claim: c, held: make(map[string]bool)} }
@@ -59,7 +60,7 @@ func (r *relayRun) handle(c *claim) time.Duration {
 		return r.config.MinCycleDelay
 	}
 	if r.away == 0 {
-		r.log.Error("outbox: the publisher cannot be reached")
+		r.log.Error("outbox: the publisher cannot be reached", "error", r.reason)
 	}
 	r.away++
 	return min(r.config.PollInterval<<min(r.away-1, 10), max(maxOutage, r.config.PollInterval))
@@ -186,7 +187,7 @@ func (r *relayRun) send(topic string, messages ...*message.Message) (err error) 
 func (r *relayRun) fail(row row, err error) {
 	r.hold(row)
 	if row.envelope != nil && r.relay.config.Outage(err) {
-		r.missed++
+		r.missed, r.reason = r.missed+1, err
 		r.postpone(r.claim, row, err.Error())
 		return
 	}

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
 
+	"github.com/watermill-envelope/envelope"
 	"github.com/watermill-envelope/envelope/outbox"
 )
 
@@ -62,6 +64,20 @@ func TestWorkerConfig(t *testing.T) {
 	}
 	if _, err := o.Relay(nil, nil, outbox.RelayConfig{}); err == nil || err.Error() != "outbox: no database\noutbox: no publisher" {
 		t.Error(err)
+	}
+}
+
+func TestHookForm(t *testing.T) {
+	if form, err := (outbox.HookForm{Tenant: "acme"}).Form(); form != nil || err == nil || err.Error() != "outbox: HookForm has no Source" {
+		t.Error(err)
+	}
+}
+
+// A type that a typed message cannot have is refused, each time.
+func TestTypedMessage(t *testing.T) {
+	e := outbox.Restore(outbox.NewID(), strings.Repeat("t", 256), []byte("{}"), uuid.NullUUID{}, time.Now(), 0, "", time.Time{}, time.Time{})
+	if msg, err := outbox.TypedMessage(e); msg != nil || !envelope.IsPermanent(err) {
+		t.Errorf("%v, %v", msg, err)
 	}
 }
 

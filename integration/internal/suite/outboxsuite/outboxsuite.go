@@ -53,6 +53,7 @@ func Run(t *testing.T, d suite.SQLDatabase) {
 		{"relay: a subject that is held up", relayHeldUp},
 		{"relay: order of two", relayOrderOfTwo},
 		{"relay: commits out of order", relayCommits},
+		{"relay: woken up", relayWoken},
 		{"relay: stop", relayStop},
 	} {
 		t.Run(f.name, func(t *testing.T) { f.run(t, d) })

@@ -70,6 +70,8 @@ func relayConfig(k *book) outbox.RelayConfig { return outbox.RelayConfig{WorkerC
 func relayForms(t *testing.T, d suite.SQLDatabase) {
 	b, subject := newTable(t, d), uuid.New()
 	id := b.put(nth(1))[0]
+	hook, err := outbox.HookForm{Source: "orders", Tenant: "acme"}.Form()
+	must(t, err)
 	b.putFor(subject, paid{nth(2)})
 	for _, form := range []struct {
 		name  string
@@ -95,7 +97,7 @@ func relayForms(t *testing.T, d suite.SQLDatabase) {
 			}
 		}},
 		{"hook", outbox.RelayConfig{
-			Form:  outbox.HookForm{Source: "orders", Tenant: "acme"}.Message,
+			Form:  hook,
 			Topic: func(e *outbox.Envelope) string { return "hooks." + e.EventType },
 		}, func(t *testing.T, s *sink) {
 			if got := strings.Join(s.topics, " "); got != "hooks.orders.placed hooks.orders.paid" {
@@ -379,6 +381,43 @@ func relayCommits(t *testing.T, d suite.SQLDatabase) {
 		}
 	}
 	b.want(0, "delivered_at IS NULL")
+}
+
+// A bell wakes up a relay.
+type bell chan error
+
+func (b bell) Wait(ctx context.Context) error {
+	select {
+	case err := <-b:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A relay that polls once an hour is woken up when there is something to do, and goes on when
+// its waker has failed.
+func relayWoken(t *testing.T, d suite.SQLDatabase) {
+	b, k, s := newTable(t, d), newBook(), &sink{}
+	rings := make(bell)
+	c := relayConfig(k)
+	c.PollInterval, c.Waker = time.Hour, rings
+	b.put(nth(0))
+	stop := b.run(s, c)
+	k.wait(t, outbox.OutcomeDelivered, 1) // which was there when it began
+	for n := range 3 {
+		b.put(nth(1 + n))
+		rings <- nil
+		k.wait(t, outbox.OutcomeDelivered, 2+n)
+	}
+	rings <- errors.New("connection lost")
+	b.put(nth(4))
+	rings <- nil
+	k.wait(t, outbox.OutcomeDelivered, 5)
+	if n := strings.Count(k.log.String(), "is not woken up"); n != 1 {
+		t.Errorf("the failure is logged %d times", n)
+	}
+	stop() // in the middle of a Wait
 }
 
 // The end of Run gives back what was not published.
