@@ -302,7 +302,7 @@ func uncopied(t *testing.T, d suite.SQLDatabase) {
 	b.put(nth(0), paid{nth(1)}, nth(2))
 	b.exec("UPDATE TABLE SET created_at = ? WHERE id = 1", "1999-01-02 03:04:05")
 	c := quick(k)
-	c.MaxAttempts, c.DispatchTimeout, c.RetryMaxDelay = 1, 200*time.Millisecond, time.Millisecond
+	c.MaxAttempts, c.DispatchTimeout, c.RetryMaxDelay = 1, time.Second, time.Millisecond
 	_, messages := b.subscribe(c, "")
 	receive(t, messages).Nack()
 	k.wait(t, outbox.OutcomeDeadLettered, 1)

@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a flow waits for what must happen.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // Run runs all flows on a database.
 func Run(t *testing.T, d suite.SQLDatabase) {

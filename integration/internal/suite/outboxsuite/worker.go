@@ -152,7 +152,7 @@ func timeout(t *testing.T, d suite.SQLDatabase) {
 	b, k := newTable(t, d), newBook()
 	b.put(nth(0), nth(1))
 	c := quick(k)
-	c.DispatchTimeout, c.MaxAttempts = 300*time.Millisecond, 1
+	c.DispatchTimeout, c.MaxAttempts = time.Second, 1
 	_, messages := b.subscribe(c, "")
 	slow := receive(t, messages)
 	<-slow.Context().Done()
