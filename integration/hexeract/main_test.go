@@ -8,8 +8,11 @@ import (
 	"github.com/watermill-envelope/envelope/integration/servers"
 )
 
-// The brokers that the tests share: they count attempts in different ways.
-var rabbitmq3, rabbitmq4 *servers.RabbitMQ
+// The servers that the tests share. The brokers count attempts in different ways.
+var (
+	rabbitmq3, rabbitmq4 *servers.RabbitMQ
+	postgres             *servers.Postgres // for the outbox
+)
 
 func TestMain(m *testing.M) {
 	var g servers.Group
@@ -20,6 +23,10 @@ func TestMain(m *testing.M) {
 	g.Add(func(ctx context.Context) (_ servers.Server, err error) {
 		rabbitmq4, err = servers.StartRabbitMQ4(ctx, servers.RabbitMQOptions{})
 		return rabbitmq4, err
+	})
+	g.Add(func(ctx context.Context) (_ servers.Server, err error) {
+		postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{})
+		return postgres, err
 	})
 	os.Exit(g.Run(m))
 }
