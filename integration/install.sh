@@ -41,6 +41,7 @@ need epmd erlang-base
 need postgresql postgresql
 need mariadbd mariadb-server
 need redis-server redis-server
+need faketime faketime # for servers whose clocks are wrong
 need java17 default-jre-headless
 need mvn maven
 need python311 python3 python3-venv

@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, killChild())
 		os.Exit(1)
 	}
+	if task := os.Getenv(outboxChild); task != "" {
+		fmt.Fprintln(os.Stderr, runOutboxChild(task))
+		os.Exit(1)
+	}
 	var g servers.Group
 	g.Add(func(ctx context.Context) (_ servers.Server, err error) {
 		postgresServer, err = servers.StartPostgres(ctx, servers.PostgresOptions{})

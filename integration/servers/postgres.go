@@ -18,6 +18,8 @@ import (
 type PostgresOptions struct {
 	// Settings override or add to postgresql.conf, as "name=value".
 	Settings []string
+	// Env is added to the environment of the server, as "NAME=value".
+	Env []string
 }
 
 // A Postgres is a real PostgreSQL with one superuser, probe, who needs no password. What was
@@ -112,6 +114,7 @@ func newPostgres(ctx context.Context, dir, bin string, port int, o PostgresOptio
 	p.Process = newProcess("postgres", dir, "ready to accept connections", func() *exec.Cmd {
 		cmd := exec.Command(filepath.Join(bin, "postgres"), args...)
 		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
+		cmd.Env = append(os.Environ(), o.Env...)
 		return cmd
 	})
 	p.stop = syscall.SIGINT // SIGTERM would wait for the clients
