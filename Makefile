@@ -36,6 +36,7 @@ test: bin/testrun ## all tests that need no server, with the race detector, and 
 		'vulncheck: test tools/vulncheck ./...' \
 		'root: test . -race -shuffle=on ./...' \
 		'blobstore: test claimcheck/blobstore -race -shuffle=on ./...' \
+		'pgxoutbox: test outbox/pgxoutbox -race -shuffle=on ./...' \
 		'embedded: test integration -race ./embedded/... ./internal/... ./servers/...' \
 		'demo: test examples ./...' \
 		'fuzz: fuzz . $(FUZZTIME) ./...'
@@ -80,6 +81,7 @@ lint: $(TOOLS) bin/vulncheck bin/modlist ## the linter, formats, tidy modules, t
 	done; \
 	bin/modlist . tools/modules.golden || failed=yes; \
 	bin/modlist claimcheck/blobstore tools/modules-blobstore.golden || failed=yes; \
+	bin/modlist outbox/pgxoutbox tools/modules-pgxoutbox.golden || failed=yes; \
 	(cd tools/vulncheck && $(CURDIR)/bin/vulncheck $(CURDIR)/bin/govulncheck $(addprefix $(CURDIR)/,$(SCANNED))) || failed=yes; \
 	[ -z "$$failed" ]
 
@@ -91,6 +93,7 @@ fmt: $(TOOLS) ## write every file in the format that lint wants
 modules: bin/modlist ## write the list of the modules that a user of each package builds
 	bin/modlist -update . tools/modules.golden
 	bin/modlist -update claimcheck/blobstore tools/modules-blobstore.golden
+	bin/modlist -update outbox/pgxoutbox tools/modules-pgxoutbox.golden
 
 .PHONY: watch
 watch: $(TOOLS) ## run a package's tests when a file of it changes

@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	github.com/watermill-envelope/envelope => ../
 	github.com/watermill-envelope/envelope/claimcheck/blobstore => ../claimcheck/blobstore
+	github.com/watermill-envelope/envelope/outbox/pgxoutbox => ../outbox/pgxoutbox
 )
 
 require (
@@ -32,6 +33,7 @@ require (
 	github.com/twmb/franz-go/pkg/kmsg v1.15.1
 	github.com/watermill-envelope/envelope v0.0.0
 	github.com/watermill-envelope/envelope/claimcheck/blobstore v0.0.0
+	github.com/watermill-envelope/envelope/outbox/pgxoutbox v0.0.0
 	go.uber.org/goleak v1.3.0
 	gocloud.dev v0.47.0
 	golang.org/x/net v0.61.0

@@ -40,10 +40,9 @@
 //
 // # Operations
 //
-// Nothing deletes rows by itself. [Outbox.Purge] deletes delivered ones in small batches,
-// [Outbox.Sweep] moves those to the dead-letter table whose last worker died, [Outbox.DeadLetters],
-// [Outbox.Replay] and [Outbox.DeleteDeadLetters] see to that table, and [Outbox.Stats] are the
-// numbers to watch.
+// Delivered rows stay. [Outbox.Purge] deletes them in small batches, [Outbox.DeadLetters],
+// [Outbox.Replay] and [Outbox.DeleteDeadLetters] see to the dead letters, and [Outbox.Stats] are
+// the numbers to watch, which package metrics has as gauges.
 //
 // # Sharing a table with Rust workers
 //

@@ -34,6 +34,8 @@ const (
 	// CodeDatabase: the database did not do its work: it is down, it is slow, a connection broke,
 	// the pool is exhausted, the context ended, a table is missing. Transient.
 	CodeDatabase Code = "database"
+	// CodeSchema: a table is not as it has to be. No class.
+	CodeSchema Code = "schema"
 	// CodeDispatchTimeout: a handler took longer than its lease. No class.
 	CodeDispatchTimeout Code = "dispatch_timeout"
 	// CodeInternal: a rule of the library itself is broken, or a handler panicked. No class.
@@ -54,7 +56,8 @@ type Error struct {
 	EventID uuid.UUID
 	// EventType is the event's, where one is known.
 	EventType string
-	// Field is what an InvalidEvent or an InvalidRow is about: "event type", "payload", ...
+	// Field is what an InvalidEvent, an InvalidRow or a Schema is about: "event type", "payload",
+	// "column payload", ...
 	Field string
 	// Reason says what is wrong with it, in words that quote nothing.
 	Reason string
@@ -119,6 +122,7 @@ var (
 	ErrMissingHandler  = errors.New("outbox: missing handler")
 	ErrConflict        = errors.New("outbox: conflict")
 	ErrDatabase        = errors.New("outbox: database")
+	ErrSchema          = errors.New("outbox: schema")
 	ErrDispatchTimeout = errors.New("outbox: dispatch timeout")
 	ErrInternal        = errors.New("outbox: internal")
 )
@@ -142,6 +146,8 @@ func (e *Error) Is(target error) bool {
 		return e.Code == CodeConflict
 	case ErrDatabase:
 		return e.Code == CodeDatabase
+	case ErrSchema:
+		return e.Code == CodeSchema
 	case ErrDispatchTimeout:
 		return e.Code == CodeDispatchTimeout
 	case ErrInternal:
