@@ -2,10 +2,13 @@ package hexeract
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/watermill-envelope/envelope/integration/internal/suite"
 	"github.com/watermill-envelope/envelope/outbox"
 )
 
@@ -85,10 +88,13 @@ func TestOutboxDeadLetters(t *testing.T) {
 				for _, rust := range sides[:2] {
 					d.failing(t, o, rust)
 					reason := map[bool]string{true: "told to fail", false: "nacked"}[rust]
-					d.wantDeadLetter(t, o, reason)
+					d.wantDeadLetter(t, o, id, subject, reason)
 					d.want(t, o.Table(), "1 = 1", 0)
-					d.replay(t, o)
+					d.replay(t, o, id)
 					d.want(t, o.DeadLetterTable(), "1 = 1", 0)
+				}
+				if err := o.Check(t.Context(), d.db); err != nil {
+					t.Error(err)
 				}
 				d.succeeding(t, o, sides[2], id)
 			})
@@ -97,20 +103,33 @@ func TestOutboxDeadLetters(t *testing.T) {
 }
 
 // wantDeadLetter checks the only dead letter.
-func (d *outboxDatabase) wantDeadLetter(t *testing.T, o *outbox.Outbox, reason string) {
+func (d *outboxDatabase) wantDeadLetter(t *testing.T, o *outbox.Outbox, id, subject uuid.UUID, reason string) {
 	t.Helper()
-	d.want(t, o.DeadLetterTable(), "attempts = 3 AND last_error LIKE '%"+reason+"'", 1)
+	list, err := o.DeadLetters(t.Context(), d.db, outbox.DeadLetterFilter{All: true}, 0, 2)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d dead letters: %v", len(list), err)
+	}
+	l := list[0]
+	if l.EventID != id || l.SubjectID != (uuid.NullUUID{UUID: subject, Valid: true}) || l.Attempts != 3 || !strings.HasSuffix(l.LastError, reason) {
+		t.Errorf("the dead letter is %v, want %s about %s with %q", l, id, subject, reason)
+	}
+	if event, err := outbox.Decode[OrderPlaced](&l.Envelope); err != nil || encodeJSON(t, event) != encodeJSON(t, order(poisonNote)) {
+		t.Errorf("the dead letter has %+v %v", event, err)
+	}
+	for name, at := range map[string]time.Time{"created": l.CreatedAt, "given up": l.ExhaustedAt} {
+		if age := time.Since(at); age < -time.Minute || age > suite.Timeout {
+			t.Errorf("it was %s %v ago", name, age)
+		}
+	}
+	if err := o.Check(t.Context(), d.db); err != nil {
+		t.Error(err)
+	}
 }
 
 // replay moves a dead letter back.
-func (d *outboxDatabase) replay(t *testing.T, o *outbox.Outbox) {
+func (d *outboxDatabase) replay(t *testing.T, o *outbox.Outbox, id uuid.UUID) {
 	t.Helper()
-	for _, s := range []string{
-		"INSERT INTO " + o.Table() + " (event_id, event_type, payload, subject_id, created_at) SELECT event_id, event_type, payload, subject_id, created_at FROM " + o.DeadLetterTable(),
-		"DELETE FROM " + o.DeadLetterTable(),
-	} {
-		if _, err := d.db.ExecContext(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+	if n, err := o.Replay(t.Context(), d.db, outbox.DeadLetterFilter{EventIDs: []uuid.UUID{id}}, 10); err != nil || n != 1 {
+		t.Fatalf("%d replayed: %v", n, err)
 	}
 }

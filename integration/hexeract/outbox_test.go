@@ -186,17 +186,26 @@ func TestOutboxSchema(t *testing.T) {
 		peer := StartOutbox(t, d.address)
 		theirs, ours := d.outbox(t), d.apply(t)
 		peer.Schema(t, theirs.Table())
+		if err := theirs.Check(t.Context(), d.db); err != nil {
+			t.Errorf("the tables of Rust: %v", err)
+		}
 		if err := theirs.Apply(t.Context(), d.db); err != nil {
 			t.Errorf("Apply to the tables of Rust: %v", err)
 		}
 		peer.Schema(t, ours.Table())
 		for _, o := range []*outbox.Outbox{theirs, ours} {
+			if err := o.Check(t.Context(), d.db); err != nil {
+				t.Errorf("after both: %v", err)
+			}
 			id := peer.Publish(t, PublishEvent{Table: o.Table(), Order: order("schema")})
 			peer.Work(t, work(o))
 			if h := peer.Handled(t); h.EventID != id || h.Failed {
 				t.Errorf("handled %+v, want %s", h, id)
 			}
 			d.want(t, o.Table(), "delivered_at IS NOT NULL AND attempts = 1", 1)
+			if err := o.Check(t.Context(), d.db); err != nil {
+				t.Errorf("the rows of Rust: %v", err)
+			}
 		}
 	})
 }
@@ -221,6 +230,9 @@ func TestOutboxFromRust(t *testing.T) {
 		}
 		if got, err := o.EnqueueIdempotent(t.Context(), d.db, id, "orders.placed", []byte(payload)); err != nil || got {
 			t.Errorf("we enqueued what Rust had: %v %v", got, err)
+		}
+		if err := o.Check(t.Context(), d.db); err != nil {
+			t.Error(err)
 		}
 		messages, stop := d.subscribe(t, o, worker())
 		for n, note := range []string{"plain", "subject", "enqueued"} {
