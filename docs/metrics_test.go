@@ -1,6 +1,8 @@
 package docs_test
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
 	"github.com/watermill-envelope/envelope/metrics"
 	hookmw "github.com/watermill-envelope/envelope/middleware"
+	"github.com/watermill-envelope/envelope/outbox"
 )
 
 func countEverything(registry prometheus.Registerer, store claimcheck.Store, use func(kafkawire.Marshaler, *hookmw.Chain)) error {
@@ -56,6 +59,28 @@ func TestMetricsTable(t *testing.T) {
 	if page := pages(t)["docs/metrics.md"]; !strings.Contains(page, "| --- | --- | --- | --- |\n"+want.String()+"\n") {
 		t.Errorf("the page lacks the table\n%s", want.String())
 	}
+}
+
+// The table of gauges is the gauges.
+func TestOutboxTable(t *testing.T) {
+	var want strings.Builder
+	for _, d := range metrics.OutboxDescriptions() {
+		want.WriteString("| `" + d.Name + "` | " + d.Type + " | `" + strings.Join(d.Labels, "`, `") + "` | " + d.Help + " |\n")
+	}
+	if page := pages(t)["docs/metrics.md"]; !strings.Contains(page, "| --- | --- | --- | --- |\n"+want.String()+"\n") {
+		t.Errorf("the page lacks the table\n%s", want.String())
+	}
+}
+
+func watchOutbox(registry prometheus.Registerer, events *outbox.Outbox, db *sql.DB) error {
+	_, err := metrics.NewOutbox(metrics.OutboxConfig{
+		Registerer: registry,
+		Table:      events.Table(),
+		Stats: func(ctx context.Context) (outbox.Stats, error) {
+			return events.Stats(ctx, db, 5) // the workers' MaxAttempts
+		},
+	})
+	return err
 }
 
 // The dashboard shows all of our metrics, Watermill's, and no other.

@@ -8,9 +8,12 @@
 // Publish times, handler times and received messages are Watermill's own business: its package
 // components/metrics counts them, on the same registry.
 //
+// [NewOutbox] has gauges of what is in the table of an outbox.
+//
 // # Metrics
 //
-// The names and labels are stable. [Descriptions] lists them with their help.
+// The names and labels are stable. [Descriptions] and [OutboxDescriptions] list
+// them with their help.
 //
 // Label values are few: no id, tenant, key or reference is one. A code is one of those that
 // this module documents, "ok" for success, or "other" for any other text, so that nobody who
