@@ -16,40 +16,45 @@ const (
 	killLease = time.Second
 )
 
-// A killStep kills a relay at one place, and returns how many events were published that it
-// could not mark.
+// A killStep starts a relay and kills it at one place, and returns how many events were published
+// that it could not mark.
 type killStep struct {
 	name string
-	kill func(p *outboxPlace, c *child, k *taken) (unmarked int)
+	kill func(p *outboxPlace, k *taken) (unmarked int)
 	lock bool // it needs a lock of the whole table
 }
 
 var killSteps = []killStep{
-	{"waiting to claim", func(p *outboxPlace, c *child, _ *taken) int {
+	{"waiting to claim", func(p *outboxPlace, _ *taken) int {
 		defer p.lock()()
+		c := p.task.start(p.t)
 		p.awaitLocked()
 		c.kill()
 		return 0
 	}, true},
-	{"claimed, not published", func(_ *outboxPlace, c *child, _ *taken) int {
+	{"claimed, not published", func(p *outboxPlace, _ *taken) int {
+		c := p.task.start(p.t)
 		c.asked()
 		c.kill()
 		return 0
 	}, false},
-	{"published in part", func(_ *outboxPlace, c *child, k *taken) int {
+	{"published in part", func(p *outboxPlace, k *taken) int {
+		c := p.task.start(p.t)
 		ids := c.asked()
 		ids = ids[:len(ids)/2]
 		k.add(ids...)
 		c.kill()
 		return len(ids)
 	}, false},
-	{"published, without an answer", func(_ *outboxPlace, c *child, k *taken) int {
+	{"published, without an answer", func(p *outboxPlace, k *taken) int {
+		c := p.task.start(p.t)
 		ids := c.asked()
 		k.add(ids...)
 		c.kill()
 		return len(ids)
 	}, false},
-	{"waiting to settle", func(p *outboxPlace, c *child, k *taken) int {
+	{"waiting to settle", func(p *outboxPlace, k *taken) int {
+		c := p.task.start(p.t)
 		ids := c.asked()
 		k.add(ids...)
 		defer p.lock()()
@@ -58,7 +63,8 @@ var killSteps = []killStep{
 		c.kill()
 		return len(ids)
 	}, true},
-	{"settled", func(_ *outboxPlace, c *child, k *taken) int {
+	{"settled", func(p *outboxPlace, k *taken) int {
+		c := p.task.start(p.t)
 		k.add(c.asked()...)
 		c.answer(true)
 		c.asked() // the next batch
@@ -114,7 +120,7 @@ func TestOutboxRelayKilled(t *testing.T) {
 					continue
 				}
 				kills++
-				unmarked += step.kill(p, p.task.start(t), k)
+				unmarked += step.kill(p, k)
 			}
 		}
 		if left := p.count("delivered_at IS NULL"); left < killBatch {
