@@ -34,7 +34,8 @@ type Config struct {
 	// Notify, which is for PostgreSQL only, sends a notification to the channel
 	// [Outbox.Channel] when a transaction that published commits, in the statement of the INSERT
 	// itself, so that a relay that waits on the channel need not poll to be quick. It costs:
-	// PostgreSQL lets transactions that notify commit one after the other.
+	// PostgreSQL lets transactions that notify commit one after the other, which one writer does
+	// not feel, while 16 at once took 1.6 times as long where each commit waits for the disk.
 	Notify bool
 }
 
