@@ -32,8 +32,7 @@ func (o *Outbox) prepare() statements {
 	into, conflict := "INSERT INTO "+o.table+" ("+columns+") VALUES ", " ON CONFLICT (event_id) DO NOTHING"
 	switch d {
 	case PostgreSQL:
-		// The casts are for connections that do not ask the server for the types of arguments.
-		values := "(CAST($1 AS uuid), $2, CAST($3 AS jsonb), CAST($4 AS uuid))"
+		values := "($1, $2, $3, $4)"
 		return statements{publish: into + values + notify, enqueue: into + values + conflict + notify}
 	case MySQL:
 		values := into + "(?, ?, ?, ?)"

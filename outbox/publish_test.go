@@ -46,7 +46,7 @@ func newOutbox(t testing.TB, c outbox.Config) *outbox.Outbox {
 }
 
 const (
-	postgresInsert = `INSERT INTO "audit_outbox" (event_id, event_type, payload, subject_id) VALUES (CAST($1 AS uuid), $2, CAST($3 AS jsonb), CAST($4 AS uuid))`
+	postgresInsert = `INSERT INTO "audit_outbox" (event_id, event_type, payload, subject_id) VALUES ($1, $2, $3, $4)`
 	mysqlInsert    = "INSERT INTO `audit_outbox` (event_id, event_type, payload, subject_id) VALUES (?, ?, ?, ?)"
 	sqliteInsert   = `INSERT INTO "audit_outbox" (event_id, event_type, payload, subject_id) VALUES (?, ?, ?, ?)`
 	notified       = ` RETURNING pg_notify('audit_outbox', '')`

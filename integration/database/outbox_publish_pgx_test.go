@@ -48,7 +48,9 @@ func TestOutboxNotifies(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			if err := l.Wait(t.Context()); err != nil { // it has connected
+			waiting, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			if err := l.Wait(waiting); err != nil { // it has connected
 				t.Fatal(err)
 			}
 			publish := func(end func(pgx.Tx, context.Context) error) {
@@ -68,7 +70,7 @@ func TestOutboxNotifies(t *testing.T) {
 			}
 			publish(pgx.Tx.Rollback)
 			publish(pgx.Tx.Commit)
-			if err := l.Wait(t.Context()); err != nil {
+			if err := l.Wait(waiting); err != nil {
 				t.Fatal(err)
 			}
 			id := outbox.NewID()
@@ -77,7 +79,7 @@ func TestOutboxNotifies(t *testing.T) {
 					t.Errorf("%v, %v", added, err)
 				}
 			}
-			if err := l.Wait(t.Context()); err != nil {
+			if err := l.Wait(waiting); err != nil {
 				t.Fatal(err)
 			}
 			// Nothing else was sent: neither by what was rolled back nor by what was there.
@@ -94,7 +96,7 @@ func TestOutboxNotifies(t *testing.T) {
 			if _, err := pgxoutbox.Publish(t.Context(), o, pool, shipped{9}); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.Wait(t.Context()); err != nil {
+			if err := l.Wait(waiting); err != nil {
 				t.Error(err)
 			}
 		})
@@ -109,27 +111,42 @@ func TestOutboxListenerConnectsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Wait(t.Context()); err != nil {
+	waiting, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := l.Wait(waiting); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN \"notify_again\"'"); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Wait(t.Context()); err == nil {
+	if err := l.Wait(waiting); err == nil {
 		t.Error("it waits on a connection that is gone")
 	}
 	if _, err := pgxoutbox.Publish(t.Context(), o, pool, shipped{1}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Wait(t.Context()); err != nil {
+	if err := l.Wait(waiting); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error)
-	go func() { ended <- l.Wait(t.Context()) }()
+	woken, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			err := l.Wait(waiting)
+			if err != nil {
+				ended <- err
+				return
+			}
+			woken <- struct{}{}
+		}
+	}()
+	if _, err := pgxoutbox.Publish(t.Context(), o, pool, shipped{2}); err != nil {
+		t.Fatal(err)
+	}
+	<-woken // and it waits again
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-ended; err == nil {
-		t.Error("a wait goes on after Close")
+	if err := <-ended; waiting.Err() != nil {
+		t.Errorf("a wait goes on after Close: %v", err)
 	}
 }

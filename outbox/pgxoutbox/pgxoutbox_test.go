@@ -52,7 +52,7 @@ func newOutbox(t *testing.T, c outbox.Config) *outbox.Outbox {
 	return o
 }
 
-const insert = `INSERT INTO "audit_outbox" (event_id, event_type, payload, subject_id) VALUES (CAST($1 AS uuid), $2, CAST($3 AS jsonb), CAST($4 AS uuid))`
+const insert = `INSERT INTO "audit_outbox" (event_id, event_type, payload, subject_id) VALUES ($1, $2, $3, $4)`
 
 func TestPublish(t *testing.T) {
 	o := newOutbox(t, outbox.Config{})

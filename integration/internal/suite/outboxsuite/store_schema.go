@@ -116,12 +116,12 @@ func wrongRows(t *testing.T, d suite.SQLDatabase) {
 			"event_type = ''": "column event_type: is empty in 1 of the newest rows",
 		},
 		outbox.SQLite: {
-			"event_id = '0192f0a1-0000-7000-8000-0000000000ff'": "column event_id: is not a blob of 16 bytes in 1 of the newest rows",
-			"subject_id = '0192f0a1-0000-70'":                   "column subject_id: is not a blob of 16 bytes in 1 of the newest rows",
-			"payload = CAST('{}' AS BLOB)":                      "column payload: is not JSON as a text in 1 of the newest rows",
-			"created_at = '2025-01-21T22:53:20Z'":               "column created_at: has not the form 2006-01-02T15:04:05.000Z in 1 of the newest rows",
-			"next_retry_at = 1737500000":                        "column next_retry_at: has not the form 2006-01-02T15:04:05.000Z in 1 of the newest rows",
-			"attempts = 'two'":                                  "column attempts: is not an integer in 1 of the newest rows",
+			"event_id = '0192f0a1-0000-71'":       "column event_id: is not a blob of 16 bytes in 1 of the newest rows",
+			"subject_id = '0192f0a1-0000-70'":     "column subject_id: is not a blob of 16 bytes in 1 of the newest rows",
+			"payload = CAST('{}' AS BLOB)":        "column payload: is not JSON as a text in 1 of the newest rows",
+			"created_at = '2025-01-21T22:53:20Z'": "column created_at: has not the form 2006-01-02T15:04:05.000Z in 1 of the newest rows",
+			"next_retry_at = 1737500000":          "column next_retry_at: has not the form 2006-01-02T15:04:05.000Z in 1 of the newest rows",
+			"attempts = 'two'":                    "column attempts: is not an integer in 1 of the newest rows",
 		},
 	}[d.Dialect]
 	for set := range rows {
