@@ -12,42 +12,41 @@ import (
 // free. A handler may use it, since the worker holds none while handlers run.
 func TestOutboxPoolExhausted(t *testing.T) {
 	t.Parallel()
-	onOutboxes(t, func(p *outboxPlace) {
-		t, ids := p.t, p.put(5)
-		pool := open(t, p.task.Driver, p.task.Source)
-		pool.SetMaxOpenConns(1)
-		held, err := pool.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
+	p := outboxDatabases()[0].place(t, outbox.Config{}) // the pool is the same for every database
+	ids := p.put(5)
+	pool := open(t, p.task.Driver, p.task.Source)
+	pool.SetMaxOpenConns(1)
+	held, err := pool.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log suite.LogBook
+	c := p.task.worker(nil)
+	c.Logger = log.Logger()
+	s, err := p.Subscriber(pool, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	messages, err := s.Subscribe(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.eventually(func() bool { return strings.Contains(log.String(), "no events can be claimed") })
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range ids {
+		msg := receiveEvent(t, messages)
+		var attempts int
+		query := "SELECT attempts FROM " + p.Table() + " WHERE event_id = " + p.task.Dialect.Placeholder(1)
+		if err := pool.QueryRowContext(msg.Context(), query, p.task.Dialect.UUID(mustParse(t, msg.UUID))).Scan(&attempts); err != nil || attempts != 1 {
+			t.Errorf("the handler reads attempts %d: %v", attempts, err)
 		}
-		var log suite.LogBook
-		c := p.task.worker(nil)
-		c.Logger = log.Logger()
-		s, err := p.Subscriber(pool, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		messages, err := s.Subscribe(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.eventually(func() bool { return strings.Contains(log.String(), "no events can be claimed") })
-		if err := held.Close(); err != nil {
-			t.Fatal(err)
-		}
-		for range ids {
-			msg := receiveEvent(t, messages)
-			var attempts int
-			query := "SELECT attempts FROM " + p.Table() + " WHERE event_id = " + p.task.Dialect.Placeholder(1)
-			if err := pool.QueryRowContext(msg.Context(), query, p.task.Dialect.UUID(mustParse(t, msg.UUID))).Scan(&attempts); err != nil || attempts != 1 {
-				t.Errorf("the handler reads attempts %d: %v", attempts, err)
-			}
-			msg.Ack()
-		}
-		p.want(len(ids), "delivered_at IS NOT NULL AND attempts = 1")
-		p.eventually(func() bool { return strings.Contains(log.String(), "events can be claimed again") })
-	})
+		msg.Ack()
+	}
+	p.want(len(ids), "delivered_at IS NOT NULL AND attempts = 1")
+	p.eventually(func() bool { return strings.Contains(log.String(), "events can be claimed again") })
 }
 
 // A pool that many workers share has one connection: all of them get on.
