@@ -270,8 +270,8 @@ func relayHeldUp(t *testing.T, d suite.SQLDatabase) {
 	if got := fmt.Sprint(s.numbers(t)); got != "[21 22 23]" {
 		t.Errorf("published %s", got)
 	}
-	b.expire()
 	b.exec("UPDATE TABLE SET event_type = 'orders.placed' WHERE id = 1")
+	b.expire() // only now: the relay is looking
 	k.wait(t, outbox.OutcomeDelivered, 24)
 	if got := fmt.Sprint(s.numbers(t)[3:]); got != "[0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20]" {
 		t.Errorf("published %s", got)
