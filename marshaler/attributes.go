@@ -27,6 +27,7 @@ type list struct {
 	userBytes int64             // of their names and values
 	first     [listed]Attribute // of them, all where there are so few
 	malformed bool
+	noTenant  bool // there is one, which the transport does not carry
 }
 
 // listed is how many entries a list holds, so that a message with few of them is gone
@@ -78,7 +79,30 @@ func (w *Wire) read(prepared *message.Message) list {
 	if !envelope.ValidTraceparent(l.traceparent) {
 		l.traceparent, l.tracestate = "", ""
 	}
+	if w.Carries != nil {
+		l.leaveOut(w.Carries)
+	}
 	return l
+}
+
+// leaveOut empties the attributes that the transport does not carry.
+func (l *list) leaveOut(carries func(name, value string) bool) {
+	check := func(name string, value *string) {
+		if *value != "" && !carries(name, *value) {
+			*value = ""
+		}
+	}
+	hadTenant := l.tenant != ""
+	check(envelope.MetadataID, &l.id)
+	check(envelope.MetadataSourceID, &l.source)
+	check(envelope.MetadataTenantID, &l.tenant)
+	check(envelope.MetadataIdempotencyKey, &l.idempotency)
+	check(envelope.MetadataDedupeKey, &l.dedupe)
+	check(envelope.MetadataReplayID, &l.replay)
+	check(envelope.MetadataOrderingKey, &l.ordering)
+	check(envelope.MetadataTraceparent, &l.traceparent)
+	check(envelope.MetadataTracestate, &l.tracestate)
+	l.noTenant = hadTenant && l.tenant == ""
 }
 
 func (w *Wire) readMalformed(prepared *message.Message) list {
@@ -111,7 +135,7 @@ func (l *list) total(tenantAlways bool) (count int, bytes int64) {
 	}
 	add(envelope.MetadataID, len(l.id))
 	add(envelope.MetadataSourceID, len(l.source))
-	if tenantAlways && l.tenant == "" {
+	if tenantAlways && l.tenant == "" && !l.noTenant {
 		count, bytes = count+1, bytes+int64(len(envelope.MetadataTenantID))
 	}
 	add(envelope.MetadataTenantID, len(l.tenant))
@@ -132,7 +156,7 @@ func (w *Wire) attributes(prepared *message.Message, l *list) []Attribute {
 	attrs := make([]Attribute, 0, most+l.user)
 	if !l.malformed {
 		add := func(name, value string) {
-			if value != "" || name == envelope.MetadataTenantID && w.TenantAlways {
+			if value != "" || name == envelope.MetadataTenantID && w.TenantAlways && !l.noTenant {
 				attrs = append(attrs, Attribute{name, value})
 			}
 		}

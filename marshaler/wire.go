@@ -24,6 +24,10 @@ type Wire struct {
 	// names that are not empty and not content_type, and for valid UTF-8; for a malformed
 	// message it is asked about every native attribute that came with it.
 	Native func(name, value string) bool
+	// Carries reports whether the transport carries this attribute of ours as it is; nil: it
+	// carries all of them. One that it does not is left out: the JSON has it. It is asked only
+	// for values that are not empty, and not for those that never vary.
+	Carries func(name, value string) bool
 	// TenantAlways writes ankusa_tenant_id for a message without a tenant too, as the empty
 	// string: the rule of transports with headers. All other empty attributes are left out.
 	TenantAlways bool

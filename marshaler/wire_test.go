@@ -108,6 +108,17 @@ func TestAttributeLists(t *testing.T) {
 			all(), append(slices.Clone(list), "another=", "user=u"), "",
 		},
 		{"all of the user's go before one is left out", marshaler.Wire{Native: anything, MaxAttributes: 12}, all(), list, inMember},
+		{
+			"what the transport does not carry as it is is left out, and nothing takes its place",
+			marshaler.Wire{TenantAlways: true, PerAttribute: 3, Carries: func(name, value string) bool {
+				return name != "ankusa_tenant_id" && value != "evt_1" && name != "traceparent"
+			}},
+			all(),
+			slices.DeleteFunc(slices.Clone(list), func(line string) bool {
+				return line == "ankusa_tenant_id=acme" || line == "ankusa_dedupe_key=evt_1" || strings.HasPrefix(line, "traceparent=")
+			}),
+			inMember,
+		},
 		{"tracestate gives way next", marshaler.Wire{Native: anything, MaxAttributes: 10}, all(), list[:10], inMember},
 		{
 			"attributes: empty ones are left out",
