@@ -109,7 +109,7 @@ func TestAttributeLists(t *testing.T) {
 		},
 		{"all of the user's go before one is left out", marshaler.Wire{Native: anything, MaxAttributes: 12}, all(), list, inMember},
 		{
-			"what the transport does not carry as it is is left out, and nothing takes its place",
+			"an attribute that the transport does not carry unchanged is left out, and nothing takes its place",
 			marshaler.Wire{TenantAlways: true, PerAttribute: 3, Carries: func(name, value string) bool {
 				return name != "ankusa_tenant_id" && value != "evt_1" && name != "traceparent"
 			}},
