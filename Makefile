@@ -42,8 +42,10 @@ test: bin/testrun ## all tests that need no server, with the race detector, and 
 		'fuzz: fuzz . $(FUZZTIME) ./...'
 
 .PHONY: demo
-demo: ## signed webhooks from HTTP to Kafka to RabbitMQ, all in one process
+demo: ## signed webhooks from HTTP to Kafka to RabbitMQ, then orders through an outbox; all embedded
 	cd examples && go run ./demo
+	@echo
+	cd examples && go run ./orders
 
 .PHONY: fuzz
 fuzz: bin/testrun ## every fuzz target, for FUZZTIME each
