@@ -110,11 +110,12 @@ func TestDashboard(t *testing.T) {
 		"publish_time_seconds":               "publisher_name handler_name success le",
 		"handler_execution_time_seconds":     "handler_name success le",
 	}
-	for _, d := range metrics.Descriptions() {
+	for _, d := range append(metrics.Descriptions(), metrics.OutboxDescriptions()...) {
 		shown[d.Name] = false
 		labels[d.Name] = strings.Join(append(d.Labels, "le"), " ")
 	}
-	selector := regexp.MustCompile(`(\w+)\[\$__rate_interval\]`)
+	// A counter's rate, or a gauge.
+	selector := regexp.MustCompile(`(\w+)(?:\[\$__rate_interval\]|\)$)`)
 	grouping := regexp.MustCompile(`by \(([^)]*)\)`)
 	ids := make(map[int]bool)
 	for _, panel := range dashboard.Panels {
@@ -124,13 +125,14 @@ func TestDashboard(t *testing.T) {
 		ids[panel.ID] = true
 		for _, target := range panel.Targets {
 			found := selector.FindAllStringSubmatch(target.Expr, -1)
-			if len(found) != 1 || strings.Count(target.Expr, "[") != 1 {
+			if len(found) != 1 || strings.Count(target.Expr, "[") > 1 {
 				t.Errorf("%s: %s is not about one metric", panel.Title, target.Expr)
 				continue
 			}
 			name := found[0][1]
-			if isHistogram := strings.HasSuffix(name, "_bucket"); isHistogram == strings.HasSuffix(name, "_total") {
-				t.Errorf("%s: %s is neither a counter nor a histogram's buckets", panel.Title, name)
+			isRate := strings.HasSuffix(name, "_bucket") || strings.HasSuffix(name, "_total")
+			if isRate != strings.Contains(target.Expr, "rate("+name+"[") {
+				t.Errorf("%s: %s is no rate of a counter or of a histogram's buckets, nor a gauge", panel.Title, name)
 			}
 			name = strings.TrimSuffix(name, "_bucket")
 			if _, known := shown[name]; !known {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/watermill-envelope/envelope"
 	"github.com/watermill-envelope/envelope/claimcheck"
+	"github.com/watermill-envelope/envelope/outbox"
 )
 
 // A Config configures [New]. Registerer is required.
@@ -205,4 +206,9 @@ func (c *Collectors) DuplicateDropped(topic string) {
 // middleware.FailureObserver. handler is a label: the names of handlers are the program's own.
 func (c *Collectors) HandlerFailed(handler, class, code string) {
 	c.counts[handlerFailures].WithLabelValues(handler, class, codeLabel(code)).Inc()
+}
+
+// Settled counts attempts at events of an outbox that have ended: it is that of outbox.Observer.
+func (c *Collectors) Settled(outcome outbox.Outcome, events int) {
+	c.counts[settled].WithLabelValues(string(outcome)).Add(float64(events))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/watermill-envelope/envelope/marshaler"
 	"github.com/watermill-envelope/envelope/metrics"
 	hookmw "github.com/watermill-envelope/envelope/middleware"
+	"github.com/watermill-envelope/envelope/outbox"
 )
 
 var (
@@ -22,6 +23,7 @@ var (
 	_ hookmw.ClaimCheckObserver = (*metrics.Collectors)(nil)
 	_ hookmw.DuplicateObserver  = (*metrics.Collectors)(nil)
 	_ hookmw.ChainObserver      = (*metrics.Collectors)(nil)
+	_ outbox.Observer           = (*metrics.Collectors)(nil)
 )
 
 // exposed returns the lines that a scrape of g gets, without comments and buckets.
@@ -105,6 +107,15 @@ func TestCollectors(t *testing.T) {
 				`envelope_claim_checkins_total{code="ok",topic="orders"} 2`,
 				`envelope_claim_checkins_total{code="unavailable",topic="orders"} 1`,
 			},
+		},
+		{
+			rule: "attempts at events, by how they ended",
+			count: func(c *metrics.Collectors) {
+				c.Settled(outbox.OutcomeDelivered, 100)
+				c.Settled(outbox.OutcomeDelivered, 1)
+				c.Settled(outbox.OutcomeFenced, 2)
+			},
+			want: []string{`envelope_outbox_settled_total{outcome="delivered"} 101`, `envelope_outbox_settled_total{outcome="fenced"} 2`},
 		},
 		{
 			rule:  "a redemption, and a size from a message that is no size",

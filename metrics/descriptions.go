@@ -29,6 +29,7 @@ const (
 	refused
 	untrusted
 	duplicates
+	settled
 	metricCount
 )
 
@@ -104,6 +105,11 @@ func descriptions() [metricCount]Description {
 			"envelope_duplicates_total", counter,
 			[]string{"topic"},
 			"Deliveries that no handler was called for, because the message had been handled before.",
+		},
+		settled: {
+			"envelope_outbox_settled_total", counter,
+			[]string{"outcome"},
+			"Attempts of workers and relays at events of an outbox, by how they ended.",
 		},
 	}
 }
