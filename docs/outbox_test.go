@@ -25,7 +25,7 @@ func placeOrder(ctx context.Context, db *sql.DB, ob *outbox.Outbox, order Outbox
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback()
+	defer func() { _ = tx.Rollback() }()
 	if _, err := tx.ExecContext(ctx, "INSERT INTO orders (id) VALUES ($1)", order.ID); err != nil {
 		return err
 	}
