@@ -41,6 +41,7 @@ need epmd erlang-base
 need postgresql postgresql
 need mariadbd mariadb-server
 need redis-server redis-server
+need nats-server nats-server
 need faketime faketime # for servers whose clocks are wrong
 need java17 default-jre-headless
 need mvn maven
@@ -97,6 +98,7 @@ rabbitmq || missing+=("RabbitMQ, although rabbitmq-server is installed")
 postgresql || missing+=("PostgreSQL, although postgresql is installed")
 have mariadbd || missing+=("MariaDB, although mariadb-server is installed")
 have redis-server || missing+=("Redis, although redis-server is installed")
+have nats-server || missing+=("NATS, although nats-server is installed")
 have epmd || missing+=("epmd, although erlang-base is installed")
 java17 || missing+=("Java 17 or newer, although default-jre-headless is installed")
 have mvn || missing+=("mvn, although maven is installed")

@@ -1,10 +1,12 @@
 package real
 
 import (
+	"context"
 	"testing"
 
 	amqp3 "github.com/ThreeDotsLabs/watermill-amqp/v3/pkg/amqp"
 	"github.com/ThreeDotsLabs/watermill/pubsub/tests"
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/watermill-envelope/envelope/integration/internal/suite"
 	"github.com/watermill-envelope/envelope/integration/servers"
@@ -48,6 +50,24 @@ func TestRabbitMQForeign(t *testing.T) {
 func TestRabbitMQDeadLetters(t *testing.T) {
 	b, peer := rabbitBroker()
 	suite.DeadLetters(t, b, peer)
+}
+
+func TestRabbitMQGarbage(t *testing.T) {
+	b, peer := rabbitBroker()
+	channel := suite.AMQPChannel(t, rabbitmqServer.URL())
+	suite.Garbage(t, b, peer, func(ctx context.Context, topic string, bodies []string) error {
+		for _, body := range bodies {
+			suite.AMQPPublish(ctx, t, channel, topic, "", amqp.Publishing{Body: []byte(body), DeliveryMode: amqp.Persistent})
+		}
+		return ctx.Err()
+	})
+}
+
+// Watermill's consumers take one message at a time (prefetch 1), so that what was nacked comes
+// again before the next one.
+func TestRabbitMQOrdering(t *testing.T) {
+	b, _ := rabbitBroker()
+	suite.Ordering(t, b)
 }
 
 // The poison topic lies on another broker, which is down: a Kafka of the test's own.

@@ -1,10 +1,12 @@
 package suite
 
 import (
+	"context"
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill/pubsub/tests"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
 )
@@ -64,11 +66,25 @@ func KafkaFlows(t *testing.T, s KafkaServers) {
 			}})
 			Rollover(t, stock, both, &opened, peer)
 		}},
+		{"Garbage", func(t *testing.T) { Garbage(t, ours, peer, kafkaPut(t, s.Addr)) }},
+		{"Ordering", func(t *testing.T) { Ordering(t, parts) }},
 		{"ReceiverOutage", func(t *testing.T) {
 			own := s.Own(t)
 			ReceiverOutage(t, Kafka(own.Addr(), KafkaOptions{}), KafkaPeer{Addr: own.Addr()}, own)
 		}},
 	} {
 		t.Run(f.name, f.run)
+	}
+}
+
+// kafkaPut writes bodies to a topic.
+func kafkaPut(t testing.TB, addr string) func(context.Context, string, []string) error {
+	client := KafkaClient(t, addr)
+	return func(ctx context.Context, topic string, bodies []string) error {
+		records := make([]*kgo.Record, len(bodies))
+		for i, body := range bodies {
+			records[i] = &kgo.Record{Topic: topic, Value: []byte(body)}
+		}
+		return client.ProduceSync(ctx, records...).FirstErr()
 	}
 }

@@ -93,6 +93,14 @@ func literals() []literal {
 	}
 }
 
+// EachLiteral hands each message whose wire form is known to check, with its JSON and its
+// headers, as transports with headers have them.
+func EachLiteral(check func(name string, msg *message.Message, json string, headers []Pair)) {
+	for _, l := range literals() {
+		check(l.name, l.msg(), l.json, l.native)
+	}
+}
+
 // KafkaLiteral checks record by record what a client that is not Watermill sees.
 func KafkaLiteral(t *testing.T, addr string, b Broker) {
 	ctx := Context(t)

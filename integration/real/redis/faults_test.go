@@ -5,27 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/goleak"
 
-	"github.com/watermill-envelope/envelope"
 	"github.com/watermill-envelope/envelope/integration/internal/suite"
 	"github.com/watermill-envelope/envelope/integration/internal/suite/redissuite"
-	"github.com/watermill-envelope/envelope/integration/servers"
 	"github.com/watermill-envelope/envelope/transport/redispubsub"
 )
-
-// killed is a Redis that every restart ends as a crash would.
-type killed struct{ *servers.Redis }
-
-func (k killed) Restart(ctx context.Context) error {
-	return errors.Join(k.Kill(), k.Start(ctx))
-}
 
 // TestReconnect restarts Redis in good order.
 func TestReconnect(t *testing.T) {
@@ -37,106 +26,9 @@ func TestReconnect(t *testing.T) {
 // doubles no more than what was in flight: a message of each publisher, whose answer was lost,
 // and the one of the consumer, whose acknowledgement was.
 func TestKilledUnderLoad(t *testing.T) {
-	const publishers, kills = 20, 2
-	ctx := suite.Context(t)
-	own := killed{ownServer(t)}
-	b := redissuite.Streams(own.Addr(), redissuite.StreamsOptions{})
-	topic := t.Name()
-	var mu sync.Mutex
-	handled, total, sent, failures := map[string]int{}, 0, 0, 0
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: suite.Timeout}, watermill.NopLogger{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	news := make(chan struct{}, 1)
-	router.AddConsumerHandler("load", topic, b.NewSubscriber(t, "load"), func(msg *message.Message) error {
-		mu.Lock()
-		defer mu.Unlock()
-		handled[msg.UUID]++
-		total++
-		select {
-		case news <- struct{}{}:
-		default:
-		}
-		return nil
-	})
-	running := make(chan error, 1)
-	go func() { running <- router.Run(context.WithoutCancel(ctx)) }()
-	t.Cleanup(func() {
-		if err := errors.Join(router.Close(), <-running); err != nil {
-			t.Error(err)
-		}
-	})
-
-	pub := b.Publisher(t)
-	n := suite.Count(10000)
-	var ids []string
-	for third := range kills + 1 {
-		var all sync.WaitGroup
-		middle, once := make(chan struct{}), sync.Once{}
-		mu.Lock()
-		half := sent + n/(kills+1)/2
-		mu.Unlock()
-		if third > 0 {
-			all.Go(func() {
-				<-middle
-				if err := own.Restart(ctx); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		for range publishers {
-			all.Go(func() {
-				retry := time.NewTicker(50 * time.Millisecond)
-				defer retry.Stop()
-				for range max(2, n/publishers/(kills+1)) {
-					msg := message.NewMessage(envelope.NewID(), []byte("body"))
-					for pub.Publish(topic, msg) != nil {
-						mu.Lock()
-						failures++
-						mu.Unlock()
-						select {
-						case <-retry.C:
-						case <-ctx.Done():
-							t.Error(ctx.Err())
-							once.Do(func() { close(middle) })
-							return
-						}
-					}
-					mu.Lock()
-					ids = append(ids, msg.UUID)
-					if sent++; sent >= half {
-						once.Do(func() { close(middle) })
-					}
-					mu.Unlock()
-				}
-			})
-		}
-		all.Wait()
-	}
-	for done := false; !done; {
-		mu.Lock()
-		done = true
-		for _, id := range ids {
-			done = done && handled[id] > 0
-		}
-		mu.Unlock()
-		if done {
-			break
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			t.Fatalf("%d of %d messages were handled: %v", len(handled), len(ids), ctx.Err())
-		}
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	duplicates := total - len(handled)
-	t.Logf("%d messages, %d failed attempts to publish, %d duplicates", sent, failures, duplicates)
-	if most := kills * (publishers + 1); duplicates > most {
-		t.Errorf("%d duplicates, at most %d were in flight", duplicates, most)
-	}
+	const publishers = 20 // of the flow
+	own := ownServer(t)
+	suite.KilledUnderLoad(t, redissuite.Streams(own.Addr(), redissuite.StreamsOptions{}), own, publishers+1)
 }
 
 // A subscriber that is too slow for what comes is cut off by Redis, says so, and is back.

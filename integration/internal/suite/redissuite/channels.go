@@ -31,7 +31,7 @@ func PubSubFlows(t *testing.T, s Servers) {
 		{"Foreign", func(t *testing.T) { PubSubForeign(t, s.Addr) }},
 		{"DeadLetters", func(t *testing.T) { PubSubDeadLetters(t, s.Addr) }},
 		{"Garbage", func(t *testing.T) {
-			Garbage(t, PubSub(s.Addr, PubSubOptions{}), &PubSubPeer{Addr: s.Addr}, putMessages(t, s.Addr))
+			suite.Garbage(t, PubSub(s.Addr, PubSubOptions{}), &PubSubPeer{Addr: s.Addr}, putMessages(t, s.Addr))
 		}},
 		{"NoSubscribers", func(t *testing.T) { NoSubscribers(t, s.Addr) }},
 		{"Restart", func(t *testing.T) { PubSubRestart(t, s.Own(t)) }},
@@ -41,28 +41,21 @@ func PubSubFlows(t *testing.T, s Servers) {
 	}
 }
 
-// pubSubSuite runs those tests of Watermill's suite that ask for no more than a channel has.
-// The suite publishes first and subscribes then, so a topic is subscribed to when it is
-// initialized. The others need what is stored:
-//
-//   - TestContinueAfterSubscribeClose, TestConcurrentClose, TestSubscribeCtx and
-//     TestContinueAfterErrors subscribe again and want what came before;
-//   - TestNewSubscriberReceivesOldMessages says so itself;
-//   - TestConsumerGroups wants a group to share what a channel gives to everybody;
-//   - TestReconnect wants what is published during the restart.
+// pubSubSuite runs those tests of Watermill's suite that ask for no more than a channel has:
+// TestConsumerGroups, besides those that no broker without storage passes, wants a group to share
+// what a channel gives to everybody.
 //
 // What is left to want of closing, nacks, contexts and restarts is in the flows beside this one
 // and in the package's own tests.
 func pubSubSuite(t *testing.T, s Servers) {
-	features := tests.Features{
+	b := PubSub(s.Addr, PubSubOptions{Subscriber: redispubsub.SubscriberConfig{CloseTimeout: time.Second}})
+	suite.PubSubUnstored(t, b, tests.Features{
 		// The suite forgives no duplicate, and there is none without an outage.
 		ExactlyOnceDelivery:   true,
 		RequireSingleInstance: true,
 		GuaranteedOrder:       true,
 		ForceShort:            s.Embedded,
-	}
-	b := PubSub(s.Addr, PubSubOptions{Subscriber: redispubsub.SubscriberConfig{CloseTimeout: time.Second}})
-	for name, test := range map[string]func(*testing.T, tests.TestContext, tests.PubSubConstructor){
+	}, map[string]suite.UnstoredTest{
 		"PublishSubscribe":                  tests.TestPublishSubscribe,
 		"ConcurrentSubscribe":               tests.TestConcurrentSubscribe,
 		"ConcurrentSubscribeMultipleTopics": tests.TestConcurrentSubscribeMultipleTopics,
@@ -72,43 +65,7 @@ func pubSubSuite(t *testing.T, s Servers) {
 		"PublisherClose":                    tests.TestPublisherClose,
 		"Topic":                             tests.TestTopic,
 		"MessageCtx":                        tests.TestMessageCtx,
-	} {
-		t.Run(name, func(t *testing.T) {
-			test(t, tests.TestContext{TestID: tests.NewTestID(), Features: features},
-				func(t *testing.T) (message.Publisher, message.Subscriber) {
-					return b.NewPublisher(t), &early{Subscriber: b.NewSubscriber(t, ""), subscribed: map[string]<-chan *message.Message{}}
-				})
-		})
-	}
-}
-
-// early subscribes to a topic when it is initialized.
-type early struct {
-	message.Subscriber
-	mu         sync.Mutex
-	subscribed map[string]<-chan *message.Message
-}
-
-func (e *early) SubscribeInitialize(topic string) error {
-	ch, err := e.Subscriber.Subscribe(context.Background(), topic)
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.subscribed[topic] = ch
-	return nil
-}
-
-func (e *early) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	e.mu.Lock()
-	ch, ok := e.subscribed[topic]
-	delete(e.subscribed, topic)
-	e.mu.Unlock()
-	if ok {
-		return ch, nil
-	}
-	return e.Subscriber.Subscribe(ctx, topic)
+	})
 }
 
 // PubSubLiteral checks what a client that is not Watermill is sent.

@@ -58,8 +58,8 @@ func StreamsFlows(t *testing.T, s Servers) {
 			}})
 			suite.Rollover(t, old, both, &opened, peer)
 		}},
-		{"Garbage", func(t *testing.T) { Garbage(t, ours, peer, putEntries(t, s.Addr)) }},
-		{"Ordering", func(t *testing.T) { StreamsOrdering(t, s.Addr) }},
+		{"Garbage", func(t *testing.T) { suite.Garbage(t, ours, peer, putEntries(t, s.Addr)) }},
+		{"Ordering", func(t *testing.T) { suite.Ordering(t, ours) }},
 	} {
 		t.Run(f.name, f.run)
 	}

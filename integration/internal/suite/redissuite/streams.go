@@ -1,14 +1,11 @@
 package redissuite
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/redis/go-redis/v9"
 
@@ -135,73 +132,6 @@ func ForeignEntries(t *testing.T, addr string) {
 		for name, value := range c.want {
 			if got := msg.Metadata[name]; got != value {
 				t.Errorf("%s: metadata %q is %q, want %q", c.rule, name, got, value)
-			}
-		}
-	}
-}
-
-// StreamsOrdering checks that lanes stay in order with one consumer in a group, whose handler
-// fails now and then.
-func StreamsOrdering(t *testing.T, addr string) {
-	const lanes = 8
-	ctx := suite.Context(t)
-	each := suite.Count(500)
-	topic := topicName(t, "lanes")
-	b := Streams(addr, StreamsOptions{})
-	var mu sync.Mutex
-	seen, failed := map[string][]string{}, map[string]bool{}
-	done := make(chan struct{})
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: suite.Timeout}, watermill.NopLogger{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	total := 0
-	router.AddConsumerHandler("lanes", topic, b.NewSubscriber(t, "one"), func(msg *message.Message) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if total%17 == 3 && !failed[msg.UUID] {
-			failed[msg.UUID] = true
-			return errors.New("now and then")
-		}
-		lane := msg.Metadata[envelope.MetadataOrderingKey]
-		seen[lane] = append(seen[lane], string(msg.Payload))
-		if total++; total == lanes*each {
-			close(done)
-		}
-		return nil
-	})
-	running := make(chan error, 1)
-	go func() { running <- router.Run(ctx) }()
-	t.Cleanup(func() {
-		if err := errors.Join(router.Close(), <-running); err != nil {
-			t.Error(err)
-		}
-	})
-	pub := b.Publisher(t)
-	for i := range each {
-		for lane := range lanes {
-			msg := message.NewMessage(envelope.NewID(), fmt.Append(nil, i))
-			msg.Metadata.Set(envelope.MetadataOrderingKey, fmt.Sprint(lane))
-			if err := pub.Publish(topic, msg); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-		t.Fatal(ctx.Err())
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(failed) == 0 {
-		t.Error("no handler failed")
-	}
-	for lane := range lanes {
-		got := seen[fmt.Sprint(lane)]
-		for i := range each {
-			if i >= len(got) || got[i] != fmt.Sprint(i) {
-				t.Fatalf("lane %d is in the order %v", lane, got)
 			}
 		}
 	}
