@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/watermill-envelope/envelope/integration/internal/cache"
 )
 
 // KafkaVersion is the Apache Kafka release that [StartKafka] runs.
@@ -32,18 +30,7 @@ const kafkaPOM = `<project xmlns="http://maven.apache.org/POM/4.0.0">
 // InstallKafka downloads the broker's jars with Maven, once per version, and returns their
 // folder. [StartKafka] calls it; calling it before keeps the download out of the tests' time.
 func InstallKafka(ctx context.Context) (string, error) {
-	return cache.Dir(ctx, "kafka-"+KafkaVersion, func(ctx context.Context, dir string) error {
-		pom := filepath.Join(dir, "pom.xml")
-		if err := os.WriteFile(pom, []byte(kafkaPOM), 0o644); err != nil {
-			return err
-		}
-		out, err := exec.CommandContext(ctx, "mvn", "-B", "-q", "-f", pom, "dependency:copy-dependencies",
-			"-DincludeScope=runtime", "-DoutputDirectory="+filepath.Join(dir, "lib")).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("mvn: %w\n%s", err, out)
-		}
-		return nil
-	})
+	return mavenJars(ctx, "kafka-"+KafkaVersion, kafkaPOM)
 }
 
 // KafkaOptions are the settings of a broker. The zero value is a broker whose topics are

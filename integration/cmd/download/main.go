@@ -27,6 +27,7 @@ func main() {
 	defer stop()
 	if !all(ctx, []download{
 		{"Apache Kafka " + servers.KafkaVersion, servers.InstallKafka},
+		{"ElasticMQ " + servers.ElasticMQVersion, servers.InstallElasticMQ},
 		{"RabbitMQ 4", servers.InstallRabbitMQ4},
 		{"the S3 server versitygw " + servers.VersitygwVersion, servers.InstallVersitygw},
 		{"the SDK for " + string(peers.Python050), peers.InstallPython},
