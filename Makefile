@@ -13,6 +13,7 @@ FUZZTIME  ?= 5s
 BENCH     ?= .
 COUNT     ?= 6
 BENCHTIME ?= 0.5s
+TRANSPORT ?= rabbitmq
 
 MODULES := . $(sort $(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod)))
 # The module whose go.mod holds a version that nothing imports.
@@ -28,6 +29,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo '  FUZZTIME=$(FUZZTIME) (test, fuzz), BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) COUNT=$(COUNT) (bench)'
+	@echo '  TRANSPORT=$(TRANSPORT) (demo), or kafka, nats, redis, redis-channels, gochannel'
 
 .PHONY: test
 test: bin/testrun ## all tests that need no server, with the race detector, and a moment of fuzzing
@@ -42,8 +44,8 @@ test: bin/testrun ## all tests that need no server, with the race detector, and 
 		'fuzz: fuzz . $(FUZZTIME) ./...'
 
 .PHONY: demo
-demo: ## signed webhooks from HTTP to Kafka to RabbitMQ, then orders through an outbox; all embedded
-	cd examples && go run ./demo
+demo: ## signed webhooks from HTTP to Kafka to TRANSPORT, then orders through an outbox; all embedded
+	cd examples && go run ./demo -transport $(TRANSPORT)
 	@echo
 	cd examples && go run ./orders
 

@@ -116,6 +116,36 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// What carries the hooks on from the handler makes no difference.
+func TestDemoOverEachTransport(t *testing.T) {
+	for _, to := range transports[1:] { // the first is the default
+		t.Run(to.name, func(t *testing.T) {
+			cmd := program(t, "ordinary", "-transport", to.name)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			if err != nil || stderr.Len() > 0 {
+				t.Fatalf("%v\n%s\n%s", err, out, &stderr)
+			}
+			for _, want := range []string{
+				"-> an ordinary Watermill handler -> " + to.title + "\n",
+				" [" + to.name + "]\n",
+				"8 hooks equal end to end, 2 of them with the body in the store, 1 refused, 1 broken message kept in the poison topic.",
+			} {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("the report does not say %q\n%s", want, out)
+				}
+			}
+			// And the checks see what differs there.
+			out, err = program(t, "drops the provider's headers", "-transport", to.name).Output()
+			if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 1 ||
+				!bytes.Contains(out, []byte("DIFFERS headers: "+to.title+": x-github-event is missing")) {
+				t.Errorf("%v, want exit status 1 and a header that is missing\n%s", err, out)
+			}
+		})
+	}
+}
+
 // A bucket is as good as a folder, and nothing stays in it.
 func TestDemoWithABucket(t *testing.T) {
 	bucket := &bucket{objects: map[string][]byte{}}
@@ -192,7 +222,13 @@ func TestDemoFailsWhenSomethingDiffers(t *testing.T) {
 }
 
 func TestLiveTrafficUntilInterrupted(t *testing.T) {
-	cmd := program(t, "ordinary", "-listen", "127.0.0.1:0")
+	for _, to := range transports {
+		t.Run(to.name, func(t *testing.T) { liveTraffic(t, to.name) })
+	}
+}
+
+func liveTraffic(t *testing.T, transport string) {
+	cmd := program(t, "ordinary", "-listen", "127.0.0.1:0", "-transport", transport)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -275,6 +311,8 @@ func TestBadUse(t *testing.T) {
 	}{
 		{[]string{"-nonsense"}, "flag provided but not defined: -nonsense"},
 		{[]string{"-amqp", "http://user:secret@host"}, "demo: -amqp is not the URL of an AMQP server"},
+		{[]string{"-transport", "carrier-pigeon"}, "demo: -transport carrier-pigeon is none of rabbitmq, kafka, nats, "},
+		{[]string{"-transport", "nats", "-amqp", "amqp://guest:secret@host"}, "demo: -amqp is an address of -transport rabbitmq"},
 		{[]string{"-s3", "http://user:secret@host/claims"}, "demo: -s3 is not the URL of a bucket"},
 		{[]string{"-s3", "http://localhost:9000"}, "demo: -s3 is not the URL of a bucket"},
 		{[]string{"-s3", "http://localhost:9000/claims", "-store", "x"}, "demo: -s3 and -store are two places"},

@@ -18,8 +18,8 @@ import (
 // runLive takes real traffic until ctx ends, and then stops without losing a hook: requests
 // under way are answered and messages under way are handled. What else was answered with 202
 // is on Kafka, for the next run. An embedded Kafka ends with this process: then the run waits
-// until all of it has been handled. From an embedded RabbitMQ hooks are thrown away.
-func runLive(ctx context.Context, c config, embeddedKafka, embeddedRabbit bool) error {
+// until all of it has been handled. From an embedded transport behind it hooks are thrown away.
+func runLive(ctx context.Context, c config, embeddedKafka, embeddedNext bool) error {
 	t := &traffic{log: c.log, pending: make(map[string]bool)}
 	c.accepting, c.delivered = t.accepting, t.delivered
 	if embeddedKafka {
@@ -30,18 +30,21 @@ func runLive(ctx context.Context, c config, embeddedKafka, embeddedRabbit bool) 
 	if err != nil {
 		return err
 	}
-	if embeddedRabbit {
-		w, err := witnessAMQP(c.amqp, c.topic)
+	if embeddedNext {
+		w, err := c.next.witness(ctx, c.out())
 		if err != nil {
 			return errors.Join(err, p.closeAll())
 		}
 		defer w.close()
 		go func() {
-			for range w.deliveries { // it keeps what nobody reads in memory
+			for { // what nobody reads stays in memory
+				if _, err := w.next(context.WithoutCancel(ctx)); err != nil {
+					return
+				}
 			}
 		}()
 	}
-	c.log.Info("ready", "url", p.url, "kafka", strings.Join(c.kafka, ","), "topic", c.topic, "queue", c.topic)
+	c.log.Info("ready", "url", p.url, "kafka", strings.Join(c.kafka, ","), "topic", c.topic, c.transport.name, c.out())
 	select {
 	case <-ctx.Done():
 	case err = <-p.failed:
@@ -73,7 +76,7 @@ func secretsFromEnv(log *slog.Logger) func(source) string {
 	}
 }
 
-// traffic follows hooks from the receiver to RabbitMQ.
+// traffic follows hooks from the receiver to the next transport.
 type traffic struct {
 	log     *slog.Logger
 	mu      sync.Mutex
@@ -95,7 +98,7 @@ func (t *traffic) accepting(msg *message.Message, publish func() error) error {
 	return err
 }
 
-// delivered logs a hook that RabbitMQ has confirmed.
+// delivered logs a hook that the next transport has taken.
 func (t *traffic) delivered(msg *message.Message) {
 	t.mu.Lock()
 	delete(t.pending, msg.UUID)

@@ -7,11 +7,13 @@
 // the requests of the requests directory are sent, and the program ends by itself: with status
 // 1 when anything is not the same at both ends. With -kafka, -amqp and -s3 it does the same on
 // real servers, under topics of its own that it deletes, as it deletes the objects. With
-// -listen it takes real traffic until it is interrupted.
+// -listen it takes real traffic until it is interrupted. With -transport the handler publishes to
+// another transport than RabbitMQ, which runs inside the process.
 //
 //	go run ./demo
 //	go run ./demo -kafka localhost:9092 -amqp amqp://guest:guest@localhost:5672/ -listen :8080
 //	go run ./demo -s3 http://localhost:9000/claims
+//	go run ./demo -transport nats
 //	go run ./demo -curl
 package main
 
@@ -56,6 +58,7 @@ func run(args []string, h message.HandlerFunc, stdout, stderr io.Writer) (err er
 	flags.SetOutput(stderr)
 	kafkaAddr := flags.String("kafka", "", "brokers of a real Kafka, as `host:port`[,host:port]; embedded when empty")
 	amqpURI := flags.String("amqp", "", "`url` of a real RabbitMQ; embedded when empty")
+	name := flags.String("transport", "rabbitmq", "what the handler publishes to, embedded: "+transportNames())
 	bucketURL := flags.String("s3", "", "`url` of a bucket for large bodies, such as http://localhost:9000/claims; files when empty")
 	folder := flags.String("store", "", "`folder` for large bodies that are kept as files; a temporary one when empty")
 	listen := flags.String("listen", "", "take real traffic on this `address`, such as :8080, until interrupted")
@@ -66,13 +69,20 @@ func run(args []string, h message.HandlerFunc, stdout, stderr io.Writer) (err er
 	if *curl {
 		return printCurl(stdout, *listen)
 	}
+	to, err := findTransport(*name)
+	if err != nil {
+		return err
+	}
 	if *amqpURI != "" {
+		if to.name != "rabbitmq" {
+			return errors.New("-amqp is an address of -transport rabbitmq")
+		}
 		if _, err := amqp.ParseURI(*amqpURI); err != nil {
 			return errors.New("-amqp is not the URL of an AMQP server") // err may hold a password
 		}
 	}
 
-	c := config{amqp: *amqpURI, listen: *listen, handler: h, log: logger(stderr, slog.LevelInfo)}
+	c := config{transport: to, listen: *listen, handler: h, log: logger(stderr, slog.LevelInfo)}
 	c.watermill = logger(stderr, slog.LevelWarn)
 	registry := prometheus.NewRegistry()
 	var errCounts error
@@ -91,12 +101,13 @@ func run(args []string, h message.HandlerFunc, stdout, stderr io.Writer) (err er
 		c.kafka = []string{addr}
 	}
 	if *amqpURI == "" {
-		uri, stop, err := startAMQP()
-		if err != nil {
+		var stop func()
+		if c.next, stop, err = c.transport.start(c); err != nil {
 			return err
 		}
 		defer stop()
-		c.amqp = uri
+	} else {
+		c.next = rabbit(*amqpURI)
 	}
 
 	done, err := c.openBodies(*bucketURL, *folder, *listen != "" && !(*kafkaAddr == "" && *amqpURI == ""))

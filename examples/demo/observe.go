@@ -63,11 +63,11 @@ func (t tracer) Start(ctx context.Context, name string, options ...trace.SpanSta
 }
 
 // spansOfAHook are those of one that goes all the way: sent to Kafka, handled by two groups, and
-// sent to RabbitMQ by one of them.
+// sent on by one of them.
 const spansOfAHook = 4
 
 // traced sends a hook once more, with an SDK, and prints the tree of its spans.
-func (d *demo) traced(ctx context.Context, s stop) error {
+func (d *demo) traced(ctx context.Context, c config, s stop) error {
 	d.tracing.on.Store(true)
 	t, err := d.send(ctx, stop{s.file, s.title + " once more, with OpenTelemetry"})
 	if err != nil {
@@ -76,10 +76,10 @@ func (d *demo) traced(ctx context.Context, s stop) error {
 	if t.status != http.StatusAccepted {
 		return fmt.Errorf("the receiver answered %d %s", t.status, t.reply)
 	}
-	if t.delivery, err = d.queue.next(ctx); err != nil {
+	if t.delivery, err = d.next.next(ctx); err != nil {
 		return err
 	}
-	if t.onRabbit, err = readWire(t.delivery.Body); err != nil {
+	if t.onNext, err = readWire(t.delivery.body); err != nil {
 		return err
 	}
 	for range spansOfAHook {
@@ -98,22 +98,23 @@ func (d *demo) traced(ctx context.Context, s stop) error {
 		d.line(label, "%s", strings.TrimSuffix(line, "\n"))
 		label = ""
 	}
-	d.line("rabbitmq", "traceparent %s", t.onRabbit.Traceparent)
+	d.line(t.to.name, "traceparent %s", t.onNext.Traceparent)
 	ids := check{name: "ids"}
-	ids.equal("RabbitMQ", t.replyID, t.onRabbit.ID)
+	ids.equal(t.to.title, t.replyID, t.onNext.ID)
 	carried := check{name: "traceparent"}
-	carried.equal("RabbitMQ header", t.onRabbit.Traceparent, deliveryHeaders(t.delivery)["traceparent"])
-	if t.onRabbit.Traceparent == "" {
+	if !t.to.bare {
+		carried.equal(t.to.title+" header", t.onNext.Traceparent, t.delivery.attributes["traceparent"])
+	}
+	if t.onNext.Traceparent == "" {
 		carried.wrong = append(carried.wrong, "the JSON has none")
 	}
 	whole := check{name: "spans"}
-	topic := t.delivery.RoutingKey
-	for _, want := range []string{"─ process " + topic + " [kafka]", "─ send " + topic + " [rabbitmq]"} {
+	for _, want := range []string{"─ process " + c.topic + " [kafka]", "─ send " + c.out() + " [" + t.to.name + "]"} {
 		if !strings.Contains(tree.String(), want) {
 			whole.wrong = append(whole.wrong, want+" is missing")
 		}
 	}
-	whole.equal("root", "send "+topic+" [kafka]", strings.SplitN(tree.String(), "\n", 2)[0])
+	whole.equal("root", "send "+c.topic+" [kafka]", strings.SplitN(tree.String(), "\n", 2)[0])
 	checks := []check{ids, carried, whole}
 	d.checks("right", checks)
 	d.judge(checks...)

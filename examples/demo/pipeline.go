@@ -11,13 +11,11 @@ import (
 
 	"github.com/IBM/sarama"
 	"github.com/ThreeDotsLabs/watermill"
-	"github.com/ThreeDotsLabs/watermill-amqp/v3/pkg/amqp"
 	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill/message"
 	wmmw "github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
 	"github.com/watermill-envelope/envelope/marshaler/kafkawire"
 	"github.com/watermill-envelope/envelope/metrics"
 	hookmw "github.com/watermill-envelope/envelope/middleware"
@@ -26,10 +24,11 @@ import (
 // A config says what a pipeline is made of.
 type config struct {
 	kafka     []string
-	amqp      string
+	transport transport // that the handler publishes to
+	next      next      // the server of it
 	listen    string
-	topic     string                // on Kafka, and the queue on RabbitMQ
-	temporary bool                  // topic and queue are to be removed in the end
+	topic     string                // on Kafka, and what it is called on the next transport
+	temporary bool                  // the topics are to be removed in the end
 	group     string                // of the Kafka consumer
 	secrets   func(s source) string // of each source
 	handler   message.HandlerFunc   // what the service does with a hook
@@ -43,25 +42,33 @@ type config struct {
 	accepting func(msg *message.Message, publish func() error) error // publish puts a hook on Kafka
 	watch     func(*message.Message)                                 // sees what the handler is given
 	archive   func(*message.Message)                                 // sees what the second group is given
-	delivered func(*message.Message)                                 // sees what RabbitMQ has confirmed
+	delivered func(*message.Message)                                 // sees what the next transport has taken
 	drain     func() error                                           // waits for hooks when no more are taken
 }
 
 func (c config) poison() string { return c.topic + ".poison" }
+
+// out is the topic on the next transport.
+func (c config) out() string {
+	if c.transport.name == "kafka" {
+		return c.topic + ".next" // the hooks come from the same brokers
+	}
+	return c.topic
+}
 
 // archivePoison is the poison topic of the second group.
 func (c config) archivePoison() string { return c.topic + ".archive.poison" }
 
 // A pipeline is the whole path of a hook:
 //
-//	HTTP request -> receiver -> Kafka -> handler -> RabbitMQ
+//	HTTP request -> receiver -> Kafka -> handler -> RabbitMQ, or another transport
 //	                                  -> a second group, which only looks at it
 //
 // Messages have the bodies that are small enough, and references to the others.
 type pipeline struct {
 	claims *hookmw.ClaimCheck
-	chains struct{ kafka, rabbit *hookmw.Chain } // their spans say which broker it is
-	url    string                                // of the HTTP server
+	chains struct{ kafka, next *hookmw.Chain } // their spans say which broker it is
+	url    string                              // of the HTTP server
 	server *http.Server
 	router *message.Router
 	failed chan error     // of the server and the router, while they run
@@ -86,19 +93,19 @@ func start(ctx context.Context, c config) (p *pipeline, err error) {
 	if p.chains.kafka, err = hookmw.NewChain(chain); err != nil {
 		return p, err
 	}
-	chain.Trace.System = "rabbitmq"
-	if p.chains.rabbit, err = hookmw.NewChain(chain); err != nil {
+	chain.Trace.System = c.transport.name
+	if p.chains.next, err = hookmw.NewChain(chain); err != nil {
 		return p, err
 	}
 	toKafka, groups, err := p.openKafka(c)
 	if err != nil {
 		return p, fmt.Errorf("kafka: %w", err)
 	}
-	toRabbit, err := p.openRabbit(c)
+	toNext, err := p.openNext(c)
 	if err != nil {
-		return p, fmt.Errorf("rabbitmq: %w", err)
+		return p, fmt.Errorf("%s: %w", c.transport.name, err)
 	}
-	if p.router, err = newRouter(c, p.chains.kafka, groups, toKafka, toRabbit); err != nil {
+	if p.router, err = newRouter(c, p.chains.kafka, groups, toKafka, toNext); err != nil {
 		return p, err
 	}
 	go func() { p.failed <- p.router.Run(context.WithoutCancel(ctx)) }()
@@ -134,12 +141,7 @@ func (p *pipeline) openKafka(c config) (message.Publisher, [2]message.Subscriber
 	log := watermill.NewSlogLogger(c.watermill)
 	wire := kafkawire.Marshaler{Observer: c.counts}
 
-	// 202 rests on this: Publish returns when all in-sync replicas have the record.
-	producer := kafka.DefaultSaramaSyncPublisherConfig()
-	producer.Producer.RequiredAcks = sarama.WaitForAll
-	pub, err := kafka.NewPublisher(kafka.PublisherConfig{
-		Brokers: c.kafka, Marshaler: wire, OverwriteSaramaConfig: producer,
-	}, log)
+	pub, err := newKafkaPublisher(c.kafka, wire, log)
 	if err != nil {
 		return nil, groups, err
 	}
@@ -172,27 +174,23 @@ func (p *pipeline) openKafka(c config) (message.Publisher, [2]message.Subscriber
 	return chained, groups, nil
 }
 
-func (p *pipeline) openRabbit(c config) (message.Publisher, error) {
-	log := watermill.NewSlogLogger(c.watermill)
-	conf := amqp.NewDurableQueueConfig(c.amqp)
-	wire := amqpwire.Marshaler{}
-	conf.Marshaler = wire
-	conf.Publish.ConfirmDelivery = true
+// newKafkaPublisher returns one on which 202 can rest: Publish returns when all in-sync replicas
+// have the record.
+func newKafkaPublisher(brokers []string, wire kafka.Marshaler, log watermill.LoggerAdapter) (*kafka.Publisher, error) {
+	producer := kafka.DefaultSaramaSyncPublisherConfig()
+	producer.Producer.RequiredAcks = sarama.WaitForAll
+	return kafka.NewPublisher(kafka.PublisherConfig{
+		Brokers: brokers, Marshaler: wire, OverwriteSaramaConfig: producer,
+	}, log)
+}
 
-	// RabbitMQ drops what no queue takes, without an error: the queue comes first.
-	sub, err := amqp.NewSubscriber(conf, log)
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(sub.SubscribeInitialize(c.topic), sub.Close()); err != nil {
-		return nil, err
-	}
-	pub, err := amqp.NewPublisher(conf, log)
+func (p *pipeline) openNext(c config) (message.Publisher, error) {
+	pub, sealer, err := c.next.publisher(c.out(), watermill.NewSlogLogger(c.watermill))
 	if err != nil {
 		return nil, err
 	}
 	p.opened(pub.Close)
-	return p.chains.rabbit.WrapPublisher(pub, wire)
+	return p.chains.next.WrapPublisher(pub, sealer)
 }
 
 // newRouter makes a router like that of any service: with a poison topic, retries and the chain,
@@ -218,7 +216,7 @@ func newRouter(c config, chain *hookmw.Chain, groups [2]message.Subscriber, pois
 	if c.delivered != nil {
 		to = confirmed{to, c.delivered}
 	}
-	hooks := router.AddHandler("hooks", c.topic, groups[0], c.topic, to, func(msg *message.Message) ([]*message.Message, error) {
+	hooks := router.AddHandler("hooks", c.topic, groups[0], c.out(), to, func(msg *message.Message) ([]*message.Message, error) {
 		if c.watch != nil {
 			c.watch(msg)
 		}

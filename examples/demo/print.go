@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -74,13 +75,16 @@ func (p *printer) trip(t *trip, checks []check) {
 		p.line("", "a ZIP file; its entry %s has %s", t.onKafka.claimID(), size(t.stored))
 	}
 	same := "the same"
-	if string(t.record.Value) != string(t.delivery.Body) {
+	if !bytes.Equal(t.record.Value, t.withoutMetadata()) {
 		same = "OTHER"
 	}
-	p.line("rabbitmq", "%s  message_id %s  %d headers, with %s  %s JSON", t.delivery.RoutingKey,
-		t.delivery.MessageId, len(t.delivery.Headers), handledBy, same)
+	beside := fmt.Sprintf("%d headers, with %s", len(t.delivery.attributes), handledBy)
+	if t.to.bare {
+		beside = handledBy + " in it, and otherwise"
+	}
+	p.line(t.to.name, "%s  %s  %s JSON", t.delivery.place, beside, same)
 	if same == "OTHER" {
-		p.json(t.onRabbit.shortened(t.delivery.Body))
+		p.json(t.onNext.shortened(t.delivery.body))
 	}
 	p.checks("equal", checks)
 }

@@ -37,10 +37,11 @@ var stops = []stop{
 type demo struct {
 	*printer
 	pipeline *pipeline
+	to       transport // the next one
 	hooks    *kafkaWitness
 	poison   *kafkaWitness
 	archive  *kafkaWitness // the poison topic of the second group
-	queue    *amqpWitness
+	next     witness
 	seen     chan sighting // of the handler
 	archived chan sighting // of the handler of the second group
 	tracing  *tracing
@@ -54,7 +55,7 @@ type demo struct {
 // becomes of it and what was counted, and returns errDiffers when a hook is not the same at both ends.
 func runDemo(ctx context.Context, c config, counted prometheus.Gatherer, out io.Writer) (err error) {
 	begin := time.Now()
-	d := &demo{printer: newPrinter(out), seen: make(chan sighting, 16), archived: make(chan sighting, 16)}
+	d := &demo{printer: newPrinter(out), to: c.transport, seen: make(chan sighting, 16), archived: make(chan sighting, 16)}
 	c.watch = func(msg *message.Message) { d.seen <- see(msg) }
 	c.archive = func(msg *message.Message) { d.archived <- see(msg) }
 	c.log = slog.New(slog.DiscardHandler) // what is refused is a part of the report
@@ -64,13 +65,13 @@ func runDemo(ctx context.Context, c config, counted prometheus.Gatherer, out io.
 	if d.pipeline, err = start(ctx, c); err != nil {
 		return err
 	}
-	if err := d.openWitnesses(c); err != nil {
+	if err := d.openWitnesses(ctx, c); err != nil {
 		return errors.Join(err, d.pipeline.closeAll())
 	}
 	defer func() { err = errors.Join(err, d.pipeline.closeAll(), d.closeWitnesses(c)) }()
 
-	d.printf("%s\n%s\n%s\n", d.paint(bold, "HTTP request -> Kafka -> an ordinary Watermill handler -> RabbitMQ"),
-		"What stands on the brokers is read by franz-go and amqp091-go, which know nothing of Watermill.",
+	d.printf("%s\n%s\n%s\n", d.paint(bold, "HTTP request -> Kafka -> an ordinary Watermill handler -> "+c.transport.title),
+		"What stands on them is read by "+clients(c.transport)+".",
 		"Bodies over 64 KiB lie in "+c.bodies.where+", and are read there as the ZIP files that they are.")
 	for _, s := range stops {
 		if err := d.hook(ctx, c, s); err != nil {
@@ -83,7 +84,7 @@ func runDemo(ctx context.Context, c config, counted prometheus.Gatherer, out io.
 	if err := d.malformed(ctx, c); err != nil {
 		return fmt.Errorf("malformed message: %w", err)
 	}
-	if err := d.traced(ctx, stops[0]); err != nil {
+	if err := d.traced(ctx, c, stops[0]); err != nil {
 		return fmt.Errorf("traced hook: %w", err)
 	}
 	if err := d.metrics(counted); err != nil {
@@ -92,7 +93,18 @@ func runDemo(ctx context.Context, c config, counted prometheus.Gatherer, out io.
 	return d.summary(time.Since(begin))
 }
 
-func (d *demo) openWitnesses(c config) (err error) {
+// clients names those that read what stands on Kafka and on the next transport.
+func clients(t transport) string {
+	switch t.client {
+	case "franz-go":
+		return "franz-go, which knows nothing of Watermill"
+	case "GoChannel itself":
+		return "franz-go, which knows nothing of Watermill, and by GoChannel itself"
+	}
+	return "franz-go and " + t.client + ", which know nothing of Watermill"
+}
+
+func (d *demo) openWitnesses(ctx context.Context, c config) (err error) {
 	if d.hooks, err = witnessKafka(c.kafka, c.topic); err != nil {
 		return err
 	}
@@ -102,7 +114,7 @@ func (d *demo) openWitnesses(c config) (err error) {
 	if d.archive, err = witnessKafka(c.kafka, c.archivePoison()); err != nil {
 		return err
 	}
-	d.queue, err = witnessAMQP(c.amqp, c.topic)
+	d.next, err = c.next.witness(ctx, c.out())
 	return err
 }
 
@@ -115,12 +127,12 @@ func (d *demo) closeWitnesses(c config) (err error) {
 		err = errors.Join(err, c.bodies.store.Delete(ctx, key))
 	}
 	if c.temporary {
-		err = errors.Join(err, d.hooks.remove(ctx, c.topic, c.poison(), c.archivePoison()), d.queue.remove(c.topic))
+		err = errors.Join(err, d.hooks.remove(ctx, c.topic, c.poison(), c.archivePoison()), d.next.remove())
 	}
 	d.hooks.close()
 	d.poison.close()
 	d.archive.close()
-	d.queue.close()
+	d.next.close()
 	return err
 }
 
@@ -145,7 +157,7 @@ func (d *demo) send(ctx context.Context, s stop) (*trip, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &trip{title: s.title, request: r, status: resp.StatusCode, reply: string(body)}
+	t := &trip{title: s.title, to: d.to, request: r, status: resp.StatusCode, reply: string(body)}
 	var reply struct{ ID string }
 	if json.Unmarshal(body, &reply) == nil {
 		t.replyID = reply.ID
@@ -156,7 +168,7 @@ func (d *demo) send(ctx context.Context, s stop) (*trip, error) {
 	return t, nil
 }
 
-// hook follows one hook from the request to RabbitMQ.
+// hook follows one hook from the request to the next transport.
 func (d *demo) hook(ctx context.Context, c config, s stop) error {
 	t, err := d.send(ctx, s)
 	if err != nil {
@@ -179,10 +191,10 @@ func (d *demo) hook(ctx context.Context, c config, s stop) error {
 			return fmt.Errorf("waiting for the handlers: %w", ctx.Err())
 		}
 	}
-	if t.delivery, err = d.queue.next(ctx); err != nil {
+	if t.delivery, err = d.next.next(ctx); err != nil {
 		return err
 	}
-	if t.onRabbit, err = readWire(t.delivery.Body); err != nil {
+	if t.onNext, err = readWire(t.delivery.body); err != nil {
 		return err
 	}
 	if err := t.open(ctx, d.pipeline.claims, c.bodies); err != nil {

@@ -12,17 +12,16 @@ import (
 	"strings"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/watermill-envelope/envelope"
-	"github.com/watermill-envelope/envelope/marshaler/amqpwire"
 	hookmw "github.com/watermill-envelope/envelope/middleware"
 )
 
 // A trip is one hook at each of the places that it came past.
 type trip struct {
 	title   string
+	to      transport // the next one
 	request *request
 	status  int    // of the response
 	reply   string // body of the response
@@ -31,18 +30,18 @@ type trip struct {
 	record   *kgo.Record // as it stands on Kafka
 	seen     sighting    // what the handler was given
 	archived sighting    // what the handler of the second group was given
-	delivery amqp.Delivery
+	delivery delivery
 
-	onKafka, onRabbit wire             // what the two texts say
-	key               string           // of the object that holds the body, when the message does not
-	stored            []byte           // the body as it lies there
-	opened            *message.Message // what the next Watermill service is given
+	onKafka, onNext wire             // what the two texts say
+	key             string           // of the object that holds the body, when the message does not
+	stored          []byte           // the body as it lies there
+	opened          *message.Message // what the next Watermill service is given
 }
 
-// open reads what RabbitMQ delivered as the next Watermill service does, and the body where
+// open reads what the next transport delivered as the next Watermill service does, and the body where
 // it is stored as nobody does who knows this library.
 func (t *trip) open(ctx context.Context, claims *hookmw.ClaimCheck, b bodies) error {
-	msg, err := amqpwire.Marshaler{}.Unmarshal(t.delivery)
+	msg, err := t.delivery.open()
 	if err != nil {
 		return err
 	}
@@ -111,8 +110,10 @@ func (t *trip) checkIDs() check {
 	c.equal("Kafka", t.replyID, t.onKafka.ID)
 	c.equal("handler", t.replyID, t.seen.uuid)
 	c.equal("second group", t.replyID, t.archived.uuid)
-	c.equal("RabbitMQ", t.replyID, t.onRabbit.ID)
-	c.equal("RabbitMQ message_id", t.replyID, t.delivery.MessageId)
+	c.equal(t.to.title, t.replyID, t.onNext.ID)
+	if t.delivery.id != "" {
+		c.equal(t.to.title+"'s own", t.replyID, t.delivery.id)
+	}
 	if t.replyID == "" {
 		c.wrong = append(c.wrong, "the response names no id")
 	}
@@ -128,11 +129,11 @@ func (t *trip) checkBytes() check {
 	c.equal("next handler", string(body), string(t.opened.Payload))
 	if t.onKafka.Claim == "" {
 		c.equal("Kafka", string(body), string(t.onKafka.Body))
-		c.equal("RabbitMQ", string(body), string(t.onRabbit.Body))
+		c.equal(t.to.title, string(body), string(t.onNext.Body))
 	} else {
 		c.equal("store", string(body), string(t.stored))
 	}
-	for _, w := range []wire{t.onKafka, t.onRabbit} {
+	for _, w := range []wire{t.onKafka, t.onNext} {
 		c.equal("sha256", hex.EncodeToString(digest[:]), w.SHA256)
 		c.equal("size", fmt.Sprint(len(body)), fmt.Sprint(w.Size))
 	}
@@ -152,8 +153,8 @@ func (t *trip) checkHeaders() check {
 	c := check{name: "headers", count: fmt.Sprint(len(want))}
 	c.equalMaps("Kafka", want, t.onKafka.Headers)
 	c.equalMaps("handler", want, t.seen.headers())
-	c.equalMaps("RabbitMQ", want, t.onRabbit.Headers)
-	for _, w := range []wire{t.onKafka, t.onRabbit} {
+	c.equalMaps(t.to.title, want, t.onNext.Headers)
+	for _, w := range []wire{t.onKafka, t.onNext} {
 		c.equal("content type", t.request.get("Content-Type"), w.ContentType)
 	}
 	return c
@@ -167,7 +168,11 @@ func (t *trip) checkMetadata() check {
 	c.equal("Kafka key", t.onKafka.TenantID+"/"+t.onKafka.SourceID, string(t.record.Key))
 	c.equalMaps("Kafka header", t.onKafka.attributes(), kafka)
 	kafka[handledBy] = handlerName
-	c.equalMaps("RabbitMQ header", kafka, deliveryHeaders(t.delivery))
+	if t.to.bare {
+		c.equalMaps(t.to.title+": watermill_metadata", map[string]string{handledBy: handlerName}, t.onNext.Metadata)
+	} else {
+		c.equalMaps(t.to.title+" header", kafka, t.delivery.attributes)
+	}
 
 	seen := maps.Clone(t.seen.metadata)
 	seen[handledBy] = handlerName
@@ -186,18 +191,28 @@ func withoutReceipt(metadata map[string]string) map[string]string {
 // it, and to one and the same object.
 func (t *trip) checkClaim() check {
 	c := check{name: "claim"}
-	c.equal("RabbitMQ", t.onKafka.Claim, t.onRabbit.Claim)
+	c.equal(t.to.title, t.onKafka.Claim, t.onNext.Claim)
 	c.equal("body on Kafka", "", string(t.onKafka.Body))
-	c.equal("body on RabbitMQ", "", string(t.onRabbit.Body))
+	c.equal("body on "+t.to.title, "", string(t.onNext.Body))
 	return c
 }
 
 func (t *trip) checkJSON() check {
 	c := check{name: "JSON", count: fmt.Sprint(len(t.record.Value))}
-	if !bytes.Equal(t.record.Value, t.delivery.Body) {
-		c.wrong = append(c.wrong, "the text on RabbitMQ is not the text on Kafka")
+	if !bytes.Equal(t.record.Value, t.withoutMetadata()) {
+		c.wrong = append(c.wrong, "the text on "+t.to.title+" is not the text on Kafka")
 	}
 	return c
+}
+
+// withoutMetadata is the JSON on the next transport, without the member that has what the handler
+// added where nothing else can carry it.
+func (t *trip) withoutMetadata() []byte {
+	if !t.to.bare {
+		return t.delivery.body
+	}
+	member := fmt.Sprintf(`"watermill_metadata":{"%s":"%s"},`, handledBy, handlerName)
+	return bytes.Replace(t.delivery.body, []byte(member), nil, 1)
 }
 
 // headers returns the forwarded headers, which an open message has as JSON text.
@@ -215,14 +230,6 @@ func recordHeaders(r *kgo.Record) map[string]string {
 	m := make(map[string]string, len(r.Headers))
 	for _, h := range r.Headers {
 		m[h.Key] = string(h.Value)
-	}
-	return m
-}
-
-func deliveryHeaders(d amqp.Delivery) map[string]string {
-	m := make(map[string]string, len(d.Headers))
-	for name, value := range d.Headers {
-		m[name] = fmt.Sprint(value)
 	}
 	return m
 }

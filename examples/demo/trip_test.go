@@ -71,17 +71,17 @@ func goodTrip(t *testing.T, file string) *trip {
 	must(toRabbit.Publish("hooks", out[0]))
 	published, err := amqpwire.Marshaler{}.Marshal(sent.msg)
 	must(err)
-	delivery := amqp.Delivery{
+	delivery := fromAMQP(amqp.Delivery{
 		DeliveryTag: 1, RoutingKey: "hooks", Headers: published.Headers, MessageId: published.MessageId,
 		ContentType: published.ContentType, Timestamp: published.Timestamp, Body: published.Body,
-	}
+	})
 	trip := &trip{
-		title: file, request: r, status: http.StatusAccepted, replyID: e.ID,
+		title: file, to: transports[0], request: r, status: http.StatusAccepted, replyID: e.ID,
 		record: record, seen: seen, archived: seen, delivery: delivery,
 	}
 	trip.onKafka, err = readWire(record.Value)
 	must(err)
-	trip.onRabbit, err = readWire(delivery.Body)
+	trip.onNext, err = readWire(delivery.body)
 	must(err)
 	must(trip.open(t.Context(), claims, b))
 	trip.archived.payload = slices.Clone(seen.payload)
@@ -146,28 +146,28 @@ func TestChecksFindEachDifference(t *testing.T) {
 		{"no id in the answer", func(t *trip) { t.replyID = "" }, "ids"},
 		{"another id on Kafka", func(t *trip) { t.onKafka.ID = "x" }, "ids metadata"}, // its header has the old one
 		{"another id at the handler", func(t *trip) { t.seen.uuid = "x" }, "ids"},
-		{"another id on RabbitMQ", func(t *trip) { t.onRabbit.ID = "x" }, "ids"},
-		{"another message_id", func(t *trip) { t.delivery.MessageId = "x" }, "ids"},
+		{"another id on RabbitMQ", func(t *trip) { t.onNext.ID = "x" }, "ids"},
+		{"another message_id", func(t *trip) { t.delivery.id = "x" }, "ids"},
 		{"a byte of the body on Kafka", func(t *trip) { t.onKafka.Body[0]++ }, "bytes"},
 		{"a body cut short at the handler", func(t *trip) { t.seen.payload = t.seen.payload[1:] }, "bytes"},
-		{"a byte of the body on RabbitMQ", func(t *trip) { t.onRabbit.Body[0]++ }, "bytes"},
+		{"a byte of the body on RabbitMQ", func(t *trip) { t.onNext.Body[0]++ }, "bytes"},
 		{"a body cut short at the second group", func(t *trip) { t.archived.payload = t.archived.payload[1:] }, "bytes"},
 		{"a body cut short behind RabbitMQ", func(t *trip) { t.opened.Payload = t.opened.Payload[1:] }, "bytes"},
 		{"another id at the second group", func(t *trip) { t.archived.uuid = "x" }, "ids"},
-		{"another digest", func(t *trip) { t.onRabbit.SHA256 = "x" }, "bytes"},
+		{"another digest", func(t *trip) { t.onNext.SHA256 = "x" }, "bytes"},
 		{"another size", func(t *trip) { t.onKafka.Size++ }, "bytes"},
 		{"a header lost on Kafka", func(t *trip) { delete(t.onKafka.Headers, "x-github-event") }, "headers"},
-		{"a credential forwarded", func(t *trip) { t.onRabbit.Headers["authorization"] = "x" }, "headers"},
+		{"a credential forwarded", func(t *trip) { t.onNext.Headers["authorization"] = "x" }, "headers"},
 		{"a header changed at the handler", func(t *trip) { t.seen.metadata["ankusa_headers"] = `{"accept":"x"}` }, "headers metadata"},
-		{"another content type", func(t *trip) { t.onRabbit.ContentType = "text/plain" }, "headers"},
+		{"another content type", func(t *trip) { t.onNext.ContentType = "text/plain" }, "headers"},
 		{"another Kafka key", func(t *trip) { t.record.Key = []byte("x") }, "metadata"},
 		{"a Kafka header lost", func(t *trip) { t.record.Headers = t.record.Headers[1:] }, "metadata"},
-		{"a header lost on RabbitMQ", func(t *trip) { delete(t.delivery.Headers, "ankusa_id") }, "metadata"},
-		{"the handler's own entry lost", func(t *trip) { delete(t.delivery.Headers, handledBy) }, "metadata"},
-		{"an entry that nobody set", func(t *trip) { t.delivery.Headers["extra"] = "x" }, "metadata"},
+		{"a header lost on RabbitMQ", func(t *trip) { delete(t.delivery.attributes, "ankusa_id") }, "metadata"},
+		{"the handler's own entry lost", func(t *trip) { delete(t.delivery.attributes, handledBy) }, "metadata"},
+		{"an entry that nobody set", func(t *trip) { t.delivery.attributes["extra"] = "x" }, "metadata"},
 		{"metadata lost at the handler", func(t *trip) { delete(t.seen.metadata, "ankusa_dedupe_key") }, "metadata"},
 		{"metadata lost behind RabbitMQ", func(t *trip) { delete(t.opened.Metadata, "ankusa_verification") }, "metadata"},
-		{"another text on RabbitMQ", func(t *trip) { t.delivery.Body = append(t.delivery.Body, ' ') }, "JSON"},
+		{"another text on RabbitMQ", func(t *trip) { t.delivery.body = append(t.delivery.body, ' ') }, "JSON"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
@@ -189,9 +189,9 @@ func TestChecksFindEachDifferenceOfAClaim(t *testing.T) {
 	}{
 		{"a byte of the stored body", func(t *trip) { t.stored[0]++ }, "bytes"},
 		{"a stored body cut short", func(t *trip) { t.stored = t.stored[1:] }, "bytes"},
-		{"another claim on RabbitMQ", func(t *trip) { t.onRabbit.Claim += "0" }, "claim"},
+		{"another claim on RabbitMQ", func(t *trip) { t.onNext.Claim += "0" }, "claim"},
 		{"a body in the message on Kafka", func(t *trip) { t.onKafka.Body = []byte("x") }, "claim"},
-		{"a body in the message on RabbitMQ", func(t *trip) { t.onRabbit.Body = []byte("x") }, "claim"},
+		{"a body in the message on RabbitMQ", func(t *trip) { t.onNext.Body = []byte("x") }, "claim"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			trip := goodTrip(t, "large")

@@ -26,6 +26,7 @@ type wire struct {
 	OrderingKey    string            `json:"ordering_key"`
 	SHA256         string            `json:"sha256"`
 	Claim          string            `json:"claim"`
+	Metadata       map[string]string `json:"watermill_metadata"`
 	Body           []byte            `json:"body_base64"`
 }
 
@@ -42,7 +43,7 @@ func readWire(text []byte) (wire, error) {
 	return w, nil
 }
 
-// attributes returns the headers that a message has beside the JSON on Kafka and RabbitMQ.
+// attributes returns what a message has beside the JSON, on every transport with room for it.
 func (w wire) attributes() map[string]string {
 	m := map[string]string{
 		"ankusa_id":              w.ID,

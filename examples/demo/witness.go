@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
-
-// The witnesses read what stands on the brokers with the brokers' own clients. They know
-// neither Watermill nor this library.
 
 // A kafkaWitness reads topics from their start.
 type kafkaWitness struct{ client *kgo.Client }
@@ -65,45 +61,3 @@ func (w *kafkaWitness) remove(ctx context.Context, topics ...string) error {
 }
 
 func (w *kafkaWitness) close() { w.client.Close() }
-
-// An amqpWitness reads one queue.
-type amqpWitness struct {
-	conn       *amqp.Connection
-	channel    *amqp.Channel
-	deliveries <-chan amqp.Delivery
-}
-
-func witnessAMQP(uri, queue string) (*amqpWitness, error) {
-	conn, err := amqp.Dial(uri)
-	if err != nil {
-		return nil, err
-	}
-	w := &amqpWitness{conn: conn}
-	if w.channel, err = conn.Channel(); err == nil {
-		w.deliveries, err = w.channel.Consume(queue, "witness", true, false, false, false, nil)
-	}
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return w, nil
-}
-
-func (w *amqpWitness) next(ctx context.Context) (amqp.Delivery, error) {
-	select {
-	case d, ok := <-w.deliveries:
-		if !ok {
-			return d, errors.New("reading from RabbitMQ: the connection is closed")
-		}
-		return d, nil
-	case <-ctx.Done():
-		return amqp.Delivery{}, fmt.Errorf("reading from RabbitMQ: %w", ctx.Err())
-	}
-}
-
-// remove deletes a queue.
-func (w *amqpWitness) remove(queue string) error {
-	_, err := w.channel.QueueDelete(queue, false, false, false)
-	return err
-}
-
-func (w *amqpWitness) close() { _ = w.conn.Close() }
