@@ -119,7 +119,11 @@ func (w *Wire) readMalformed(prepared *message.Message) list {
 // native attributes that it came with, ours too, and what was added since. What lives in
 // memory only does not, nor what a subscriber writes into the metadata of what it received.
 func (w *Wire) passedOn(name, value string) bool {
-	return w.Native != nil && !memoryOnly(name) && !subscriberFraming(name) && w.Native(name, value)
+	passes := w.Passes
+	if passes == nil {
+		passes = w.Native
+	}
+	return passes != nil && !memoryOnly(name) && !subscriberFraming(name) && passes(name, value)
 }
 
 // total returns the number of our own attributes, and the bytes of their names and values.

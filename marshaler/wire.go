@@ -24,6 +24,12 @@ type Wire struct {
 	// names that are not empty and not content_type, and for valid UTF-8; for a malformed
 	// message it is asked about every native attribute that came with it.
 	Native func(name, value string) bool
+	// Passes is Native for the native attributes of a malformed message, where a transport
+	// keeps those and has none for the user's metadata; nil: Native.
+	Passes func(name, value string) bool
+	// Text reports whether the transport carries the bytes of a malformed message as they
+	// are; nil: it carries any.
+	Text func(raw []byte) bool
 	// Carries reports whether the transport carries this attribute of ours as it is; nil: it
 	// carries all of them. One that it does not is left out: the JSON has it. It is asked only
 	// for values that are not empty, and not for those that never vary.
@@ -86,7 +92,8 @@ type Size struct {
 
 // Prepare returns msg as it would be sealed: see [Sealer].
 //
-// A malformed message that is over one of the limits becomes the body of an envelope: application/octet-stream, with the code as metadata malformed_code, and with
+// A malformed message that is over one of the limits, or that Text refuses, becomes the body of
+// an envelope: application/octet-stream, with the code as metadata malformed_code, and with
 // "malformed" as its source where there is no default. In this form it can be checked in.
 func (w *Wire) Prepare(msg *message.Message) (*message.Message, error) {
 	p, err := w.options(false).Prepare(msg, w.Defaults)
@@ -95,7 +102,8 @@ func (w *Wire) Prepare(msg *message.Message) (*message.Message, error) {
 	}
 	if envelope.IsMalformed(p) {
 		s := w.Size(p, "")
-		if s.Inline <= w.MaxMessageBytes && !w.full(s.list.user, s.list.userBytes) {
+		fits := s.Inline <= w.MaxMessageBytes && !w.full(s.list.user, s.list.userBytes)
+		if fits && (w.Text == nil || w.Text(envelope.Raw(p))) {
 			return p, nil
 		}
 		if p, err = w.enclose(p); err != nil {
