@@ -162,7 +162,11 @@ func Rollover(t *testing.T, stock, ours Broker, opened *Opened, peer Peer) {
 	sent := map[string]string{}
 	publish := func(pub message.Publisher, format string, i int) {
 		t.Helper()
-		msg := message.NewMessage(envelope.NewID(), fmt.Appendf(nil, "%s %d \x00\xff{\"id\":\"%d\"}", format, i, i))
+		odd := "\x00\xff"
+		if _, ok := peer.(TextPeer); ok && format == "stock" {
+			odd = "\r\nü"
+		}
+		msg := message.NewMessage(envelope.NewID(), fmt.Appendf(nil, "%s %d %s{\"id\":\"%d\"}", format, i, odd, i))
 		msg.Metadata.Set("number", fmt.Sprint(i))
 		sent[msg.UUID] = string(msg.Payload)
 		if err := pub.Publish(topic, msg); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 
@@ -13,11 +14,15 @@ import (
 	hookmw "github.com/watermill-envelope/envelope/middleware"
 )
 
-// Garbage mixes as many messages that are random bytes with good ones of a foreign producer,
-// and checks that each of them is delivered once (what cannot be read is not delivered again
-// and again), that each good one is handled, and that the poison topic has all of the others,
-// with their bytes. put writes a batch to a topic.
+// Garbage mixes as many messages that are random bytes (random text, for a [TextPeer]) with
+// good ones of a foreign producer, and checks that each of them is delivered once (what cannot
+// be read is not delivered again and again), that each good one is handled, and that the poison
+// topic has all of the others, with their bytes. put writes a batch to a topic.
 func Garbage(t *testing.T, b Broker, peer Peer, put func(ctx context.Context, topic string, bodies []string) error) {
+	body := func(random []byte) string { return string(random) }
+	if _, ok := peer.(TextPeer); ok {
+		body = randomText
+	}
 	ctx := Context(t)
 	topic, poisonTopic := topicName(t, "in"), topicName(t, "poison")
 	n := Count(10000)
@@ -54,8 +59,8 @@ func Garbage(t *testing.T, b Broker, peer Peer, put func(ctx context.Context, to
 	for i := range n {
 		bytes := make([]byte, 1+i%200)
 		_, _ = random.Read(bytes) // never fails
-		bad[string(bytes)]++
-		bodies = append(bodies, string(bytes),
+		bad[body(bytes)]++
+		bodies = append(bodies, body(bytes),
 			fmt.Sprintf(`{"v":1,"id":"good-%d","source_id":"s","received_at":1,"size":2,"body_base64":"aGk="}`, i))
 	}
 	rand.Shuffle(len(bodies), func(i, j int) { bodies[i], bodies[j] = bodies[j], bodies[i] })
@@ -101,4 +106,15 @@ func Garbage(t *testing.T, b Broker, peer Peer, put func(ctx context.Context, to
 	if len(handled) != n || delivered != 2*n {
 		t.Errorf("%d messages were handled in %d deliveries, want %d in %d", len(handled), delivered, n, 2*n)
 	}
+}
+
+// randomText makes text of random bytes: characters of JSON, of all widths in UTF-8, and what
+// of white space and line ends XML has.
+func randomText(random []byte) string {
+	alphabet := []rune(`{{{}}[]"":,\\/ vids0123456789.-+eEtrufalsn` + "\t\n\r\u00a0é€\u2028\ud7ff\ufffd😀\U0010fffd")
+	var text strings.Builder
+	for _, n := range random {
+		text.WriteRune(alphabet[int(n)%len(alphabet)])
+	}
+	return text.String()
 }

@@ -222,6 +222,10 @@ func Foreign(t *testing.T, b Broker, peer Peer) {
 			want: map[string]string{envelope.MetadataUnknown: `{"future":{"a":[1.50,"\u00e9"]}}`},
 		},
 	} {
+		if _, ok := peer.(TextPeer); ok {
+			c.raw.Headers = slices.DeleteFunc(c.raw.Headers, func(h Pair) bool { return h.Value == "" })
+			maps.DeleteFunc(c.want, func(_, value string) bool { return value == "" })
+		}
 		peer.Put(ctx, t, topic, c.raw)
 		var msg *message.Message
 		select {

@@ -55,6 +55,13 @@ type Peer interface {
 	Refuse(ctx context.Context, t testing.TB, topic string) (allow func())
 }
 
+// A TextPeer is the [Peer] of a transport that carries text, as XML has it, and no empty
+// headers.
+type TextPeer interface {
+	Peer
+	TextOnly()
+}
+
 // KafkaPeer is a [Peer] over franz-go. It reads topics from their start.
 type KafkaPeer struct{ Addr string }
 
