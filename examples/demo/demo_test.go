@@ -120,6 +120,7 @@ func TestDemo(t *testing.T) {
 func TestDemoOverEachTransport(t *testing.T) {
 	for _, to := range transports[1:] { // the first is the default
 		t.Run(to.name, func(t *testing.T) {
+			t.Parallel()
 			cmd := program(t, "ordinary", "-transport", to.name)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
@@ -223,7 +224,10 @@ func TestDemoFailsWhenSomethingDiffers(t *testing.T) {
 
 func TestLiveTrafficUntilInterrupted(t *testing.T) {
 	for _, to := range transports {
-		t.Run(to.name, func(t *testing.T) { liveTraffic(t, to.name) })
+		t.Run(to.name, func(t *testing.T) {
+			t.Parallel()
+			liveTraffic(t, to.name)
+		})
 	}
 }
 

@@ -17,18 +17,29 @@ type transport struct {
 	name   string // of the flag, and of the system in spans
 	title  string // for people
 	client string // that reads what stands on it, for the report
-	bare   bool   // a message is the JSON alone, which then has what others carry beside it
+	beside beside // the JSON, which has the rest in it
 	// start starts a server inside this process.
 	start func(c config) (n next, stop func(), err error)
 }
 
+// beside says what a transport carries beside the JSON.
+type beside int
+
+const (
+	everything beside = iota // attributes, and what the handler adds
+	attributes
+	nothing
+)
+
 var transports = []transport{
-	{"rabbitmq", "RabbitMQ", "amqp091-go", false, startRabbit},
-	{"kafka", "Kafka", "franz-go", false, func(c config) (next, func(), error) { return kafkaNext(c.kafka), func() {}, nil }},
-	{"nats", "NATS", "nats.go", false, startNATS},
-	{"redis", "Redis streams", "go-redis", false, startRedis(false)},
-	{"redis-channels", "Redis channels", "go-redis", true, startRedis(true)},
-	{"gochannel", "GoChannel", "GoChannel itself", false, startGoChannel},
+	{"rabbitmq", "RabbitMQ", "amqp091-go", everything, startRabbit},
+	{"kafka", "Kafka", "franz-go", everything, func(c config) (next, func(), error) { return kafkaNext(c.kafka), func() {}, nil }},
+	{"nats", "NATS", "nats.go", everything, startNATS},
+	{"redis", "Redis streams", "go-redis", everything, startRedis(false)},
+	{"redis-channels", "Redis channels", "go-redis", nothing, startRedis(true)},
+	{"sqs", "SQS", "the SDK of AWS", attributes, startSQS},
+	{"sns", "SNS", "the SDK of AWS, from a queue", attributes, startSNS},
+	{"gochannel", "GoChannel", "GoChannel itself", everything, startGoChannel},
 }
 
 // transportNames lists the values of the flag.

@@ -102,7 +102,7 @@ func (d *demo) traced(ctx context.Context, c config, s stop) error {
 	ids := check{name: "ids"}
 	ids.equal(t.to.title, t.replyID, t.onNext.ID)
 	carried := check{name: "traceparent"}
-	if !t.to.bare {
+	if t.to.beside != nothing {
 		carried.equal(t.to.title+" header", t.onNext.Traceparent, t.delivery.attributes["traceparent"])
 	}
 	if t.onNext.Traceparent == "" {

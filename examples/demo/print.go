@@ -79,8 +79,11 @@ func (p *printer) trip(t *trip, checks []check) {
 		same = "OTHER"
 	}
 	beside := fmt.Sprintf("%d headers, with %s", len(t.delivery.attributes), handledBy)
-	if t.to.bare {
-		beside = handledBy + " in it, and otherwise"
+	switch t.to.beside {
+	case attributes:
+		beside = fmt.Sprintf("%d attributes  with %s in it,", len(t.delivery.attributes), handledBy)
+	case nothing:
+		beside = "with " + handledBy + " in it,"
 	}
 	p.line(t.to.name, "%s  %s  %s JSON", t.delivery.place, beside, same)
 	if same == "OTHER" {

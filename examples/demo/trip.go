@@ -168,9 +168,11 @@ func (t *trip) checkMetadata() check {
 	c.equal("Kafka key", t.onKafka.TenantID+"/"+t.onKafka.SourceID, string(t.record.Key))
 	c.equalMaps("Kafka header", t.onKafka.attributes(), kafka)
 	kafka[handledBy] = handlerName
-	if t.to.bare {
+	if t.to.beside != everything {
 		c.equalMaps(t.to.title+": watermill_metadata", map[string]string{handledBy: handlerName}, t.onNext.Metadata)
-	} else {
+		delete(kafka, handledBy)
+	}
+	if t.to.beside != nothing {
 		c.equalMaps(t.to.title+" header", kafka, t.delivery.attributes)
 	}
 
@@ -208,7 +210,7 @@ func (t *trip) checkJSON() check {
 // withoutMetadata is the JSON on the next transport, without the member that has what the handler
 // added where nothing else can carry it.
 func (t *trip) withoutMetadata() []byte {
-	if !t.to.bare {
+	if t.to.beside == everything {
 		return t.delivery.body
 	}
 	member := fmt.Sprintf(`"watermill_metadata":{"%s":"%s"},`, handledBy, handlerName)
