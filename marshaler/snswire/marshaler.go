@@ -41,13 +41,16 @@ type Marshaler struct {
 	// be over what the topic takes and what the subscribed queues take. Without raw delivery
 	// queues get SNS's JSON around it, which is larger.
 	MaxMessageBytes int64
-	// GroupID chooses the MessageGroupId of a message that is as it will be sealed. nil is
-	// the lane key: the ordering key, else "tenant/source". It is not asked for a malformed
-	// message, which keeps the group that it came with.
+	// GroupID chooses the MessageGroupId of a message that is as it will be sealed; an empty
+	// one is none, which FIFO topics refuse. nil is the lane key: the ordering key, else
+	// "tenant/source". It is not asked for a malformed message, which keeps the group that it
+	// came with.
 	GroupID func(topicARN string, msg *message.Message) string
 	// DeduplicationID chooses the MessageDeduplicationId of a message that is as it will be
-	// sealed. It must be the same whenever the same message is published again, and another
-	// for every other. nil is [envelope.PublishID]. It is not asked for a malformed message.
+	// sealed; an empty one is none, which FIFO topics take only with
+	// ContentBasedDeduplication. It must be the same whenever the same message is published
+	// again, and another for every other. nil is [envelope.PublishID]. It is not asked for a
+	// malformed message.
 	DeduplicationID func(topicARN string, msg *message.Message) string
 }
 
@@ -115,9 +118,12 @@ func input(topic string, sealed *sqstypes.Message) *awssns.PublishInput {
 		}
 	}
 	if strings.HasSuffix(topic, fifo) {
-		group := sealed.Attributes[string(sqstypes.MessageSystemAttributeNameMessageGroupId)]
-		id := sealed.Attributes[string(sqstypes.MessageSystemAttributeNameMessageDeduplicationId)]
-		in.MessageGroupId, in.MessageDeduplicationId = &group, &id
+		if group, ok := sealed.Attributes[string(sqstypes.MessageSystemAttributeNameMessageGroupId)]; ok {
+			in.MessageGroupId = &group
+		}
+		if id, ok := sealed.Attributes[string(sqstypes.MessageSystemAttributeNameMessageDeduplicationId)]; ok {
+			in.MessageDeduplicationId = &id
+		}
 	}
 	return in
 }

@@ -149,13 +149,18 @@ func TestGroupAndDeduplication(t *testing.T) {
 			sqswire.Marshaler{Source: "s"},
 			hooktest.With(message.NewMessage(longest, nil), "ankusa_ordering_key", "!~"), "!~", longest,
 		},
+		{"Ordered", sqswire.Marshaler{Source: "s", Ordered: true}, message.NewMessage("m", nil), "/s", "m"},
+		{"none", sqswire.Marshaler{
+			GroupID:         func(*message.Message) string { return "" },
+			DeduplicationID: func(*message.Message) string { return "" },
+		}, hooktest.Message(), "", ""},
 		{"of one's own", own, hooktest.With(hooktest.Message(), "ankusa_ordering_key", "o"), digest("group of " + hooktest.ID), "id-of-" + hooktest.ID},
 		{"malformed, with a group", own, malformed, "g", ofCopy("sqs-1")},
 		{"malformed, without one", own, unmarshal(t, own, &types.Message{Body: aws.String("x"), MessageId: aws.String("sqs-1")}), "malformed", ofCopy("sqs-1")},
 	} {
 		out := marshal(t, tt.m, tt.msg)
 		for name, want := range map[string]string{"MessageGroupId": tt.group, "MessageDeduplicationId": tt.id} {
-			if got := out.Attributes[name]; got != want {
+			if got, ok := out.Attributes[name]; got != want || ok != (want != "") {
 				t.Errorf("%s: %s is %q, want %q", tt.rule, name, got, want)
 			}
 		}
@@ -278,6 +283,14 @@ func TestSize(t *testing.T) {
 		if _, err := m.Marshal(prepared); !envelope.IsMalformed(prepared) && (!errors.As(err, &tooLarge) || tooLarge.Size != inline || tooLarge.Max != inline-1) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestOrdered(t *testing.T) {
+	m := sqswire.Marshaler{Source: "orders", Tenant: "acme", Ordered: true}
+	out := marshal(t, m, message.NewMessage("m-1", nil))
+	if got := values(t, out)["ankusa_ordering_key"]; got != "acme/orders" || !strings.Contains(*out.Body, `"ordering_key":"acme/orders"`) {
+		t.Errorf("the ordering key is %q in the attribute, and the body is %s", got, *out.Body)
 	}
 }
 

@@ -61,13 +61,16 @@ type Marshaler struct {
 	// attribute the name, the type and the value. 0 is [DefaultMaxMessageBytes]. It must not
 	// be over MaximumMessageSize of the queue, which is 262,144 for older ones.
 	MaxMessageBytes int64
-	// GroupID chooses the MessageGroupId of a message that is as it will be sealed. nil is
-	// the lane key: the ordering key, else "tenant/source". It is not asked for a malformed
-	// message, which keeps the group that it came with.
+	// GroupID chooses the MessageGroupId of a message that is as it will be sealed; an empty
+	// one is none, which FIFO queues refuse. nil is the lane key: the ordering key, else
+	// "tenant/source". It is not asked for a malformed message, which keeps the group that it
+	// came with.
 	GroupID func(msg *message.Message) string
 	// DeduplicationID chooses the MessageDeduplicationId of a message that is as it will be
-	// sealed. It must be the same whenever the same message is published again, and another
-	// for every other. nil is [envelope.PublishID]. It is not asked for a malformed message.
+	// sealed; an empty one is none, which FIFO queues take only with
+	// ContentBasedDeduplication. It must be the same whenever the same message is published
+	// again, and another for every other. nil is [envelope.PublishID]. It is not asked for a
+	// malformed message.
 	DeduplicationID func(msg *message.Message) string
 	// Fair tells standard queues the group too, for which they are fair then. FIFO queues
 	// are always told.
@@ -152,14 +155,18 @@ func (m Marshaler) Marshal(msg *message.Message) (*types.Message, error) {
 		return nil, err
 	}
 	body := string(sealed.Body)
-	return &types.Message{
+	out := &types.Message{
 		Body:              &body,
 		MessageAttributes: attributes(sealed.Attributes),
-		Attributes: map[string]string{
-			groupID:         m.group(prepared),
-			deduplicationID: m.id(prepared),
-		},
-	}, nil
+		Attributes:        make(map[string]string, 2),
+	}
+	if group := m.group(prepared); group != "" {
+		out.Attributes[groupID] = group
+	}
+	if id := m.id(prepared); id != "" {
+		out.Attributes[deduplicationID] = id
+	}
+	return out, nil
 }
 
 // attributes returns the message attributes, whose values are one allocation.
@@ -208,10 +215,10 @@ func (m Marshaler) id(prepared *message.Message) string {
 	return token(envelope.PublishID(prepared, ""))
 }
 
-// token returns an id as SQS takes it: itself or its digest.
+// token returns an id as SQS takes it: itself or its digest. An empty one stays empty.
 func token(id string) string {
 	const longest = 128
-	ok := id != "" && len(id) <= longest
+	ok := len(id) <= longest
 	for i := 0; i < len(id) && ok; i++ {
 		ok = '!' <= id[i] && id[i] <= '~'
 	}

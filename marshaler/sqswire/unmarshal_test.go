@@ -42,6 +42,7 @@ func TestUnmarshalAttributes(t *testing.T) {
 			"number":            {DataType: aws.String("Number.int"), StringValue: aws.String("7")},
 			"image":             {DataType: aws.String("Binary.png"), BinaryValue: []byte("png")},
 			"bytes":             {DataType: aws.String("Binary"), BinaryValue: []byte{0xff}},
+			"control":           {DataType: aws.String("Binary"), BinaryValue: []byte{0}},
 			"untyped":           {StringValue: aws.String("x")},
 			"nothing":           {DataType: aws.String("String")},
 			"envelope_redeemed": {DataType: aws.String("String"), StringValue: aws.String("true")},
@@ -81,7 +82,7 @@ func notification(t testing.TB, inner string, attributes string) string {
 }
 
 func TestUnmarshalNotification(t *testing.T) {
-	const own = `"own" : {"Type":"String","Value":"kept"}, "bytes": {"Type":"Binary","Value":"/w=="}, "image": {"Type":"Binary","Value":"cG5n"},
+	const own = `"own" : {"Type":"String","Value":"kept"}, "bytes": {"Type":"Binary","Value":"/w=="}, "image": {"Type":"Binary","Value":"cG5n"}, "control": {"Type":"Binary","Value":"AA=="},
 		"broken": {"Type":"Binary","Value":"%"}, "ankusa_tenant_id": {"Type":"String","Value":"evil"}`
 	in := &types.Message{Body: aws.String(notification(t, hookJSON, own)), MessageId: aws.String("sqs-1"), MessageAttributes: attributes(map[string]string{"outer": "1"})}
 	msg := unmarshal(t, sqswire.Marshaler{}, in)
@@ -99,6 +100,8 @@ func TestUnmarshalNotification(t *testing.T) {
 	for rule, body := range map[string]string{
 		"no topic":     strings.Replace(notification(t, hookJSON, ""), "TopicArn", "Topic", 1),
 		"other type":   strings.Replace(notification(t, hookJSON, ""), `"Notification"`, `"SubscriptionConfirmation"`, 1),
+		"empty topic":  strings.Replace(notification(t, hookJSON, ""), "arn:aws:sns:us-west-2:123456789012:MyTopic", "", 1),
+		"another type": strings.Replace(notification(t, hookJSON, ""), `"Notification"`, `"Other", "Subject" : "Notification"`, 1),
 		"no message":   `{"Type":"Notification","TopicArn":"arn"}`,
 		"no text":      `{"Type":"Notification","TopicArn":"arn","Message":{}}`,
 		"not the end":  notification(t, hookJSON, "") + "}",
