@@ -42,3 +42,7 @@ func all() awssuite.Servers {
 func TestQueues(t *testing.T) { awssuite.QueueFlows(t, all()) }
 
 func TestTopics(t *testing.T) { awssuite.TopicFlows(t, all()) }
+
+func TestServerRules(t *testing.T) { awssuite.ServerRules(t, server.URL(), false) }
+
+func TestNoGoroutineIsLeft(t *testing.T) { awssuite.NoGoroutineIsLeft(t, server.URL()) }

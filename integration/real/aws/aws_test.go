@@ -43,3 +43,7 @@ func TestQueues(t *testing.T) { awssuite.QueueFlows(t, all()) }
 func TestFIFO(t *testing.T) { awssuite.FIFOFlows(t, all()) }
 
 func TestLimits(t *testing.T) { awssuite.Limits(t, server.URL()) }
+
+func TestServerRules(t *testing.T) { awssuite.ServerRules(t, server.URL(), true) }
+
+func TestNoGoroutineIsLeft(t *testing.T) { awssuite.NoGoroutineIsLeft(t, server.URL()) }

@@ -42,6 +42,15 @@ type Options struct {
 	FIFO bool
 	// Visibility is the visibility timeout of queues in whole seconds; "" is 30.
 	Visibility string
+	// Client makes the requests; nil is the SDK's.
+	Client aws.HTTPClient
+}
+
+// config is that of the broker's own clients.
+func (o Options) config(url string) aws.Config {
+	c := Config(url)
+	c.HTTPClient = o.Client
+	return c
 }
 
 func (o Options) withDefaults() Options {
@@ -71,9 +80,9 @@ func Config(url string) aws.Config {
 func Client(url string) *sqs.Client { return sqs.NewFromConfig(Config(url)) }
 
 func (o Options) publisherConfig(url string) wmsqs.PublisherConfig {
-	c := wmsqs.PublisherConfig{AWSConfig: Config(url), Marshaler: o.Marshaler}
+	c := wmsqs.PublisherConfig{AWSConfig: o.config(url), Marshaler: o.Marshaler}
 	if m, ok := o.Marshaler.(sqswire.Marshaler); ok {
-		c = sqswire.PublisherConfig(Config(url), m)
+		c = sqswire.PublisherConfig(o.config(url), m)
 	}
 	names := byName{o.FIFO}
 	c.CreateQueueConfig = wmsqs.QueueConfigAttributes{VisibilityTimeout: o.Visibility}
@@ -83,9 +92,9 @@ func (o Options) publisherConfig(url string) wmsqs.PublisherConfig {
 }
 
 func (o Options) subscriberConfig(url string) wmsqs.SubscriberConfig {
-	c := wmsqs.SubscriberConfig{AWSConfig: Config(url), Unmarshaler: o.Marshaler}
+	c := wmsqs.SubscriberConfig{AWSConfig: o.config(url), Unmarshaler: o.Marshaler}
 	if m, ok := o.Marshaler.(sqswire.Marshaler); ok {
-		c = sqswire.SubscriberConfig(Config(url), m)
+		c = sqswire.SubscriberConfig(o.config(url), m)
 	}
 	names := byName{o.FIFO}
 	c.QueueConfigAttributes = wmsqs.QueueConfigAttributes{VisibilityTimeout: o.Visibility}

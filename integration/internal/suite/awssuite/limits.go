@@ -34,32 +34,50 @@ func sized(t testing.TB, m marshaler.Sealer, topic string, n int) *message.Messa
 	return msg
 }
 
-// Limits checks what a strict server takes, and that what we send is no more.
+// Limits checks that what we send is no more than what SQS takes.
 func Limits(t *testing.T, url string) {
-	t.Run("the server's", func(t *testing.T) { serverLimits(t, url) })
 	t.Run("ours", func(t *testing.T) { ourLimit(t, url) })
 	t.Run("a body that is past our check", func(t *testing.T) { pastOurCheck(t, url) })
 }
 
-// serverLimits says what the server enforces: the size of the body alone, and ten attributes.
-func serverLimits(t *testing.T, url string) {
+// ServerRules says which of AWS's rules a server enforces. Those of sizes every one does, for
+// the body alone, and nobody those of names.
+func ServerRules(t *testing.T, url string, strict bool) {
 	ctx := suite.Context(t)
-	q := ensure(ctx, t, url, topicName(t, "limit"), false)
-	for n, ok := range map[int]bool{limit - 1: true, limit: true, limit + 1: false} {
-		if err := q.send(ctx, strings.Repeat("x", n), nil); ok != (err == nil) {
-			t.Errorf("a body of %d bytes: %v", n, err)
-		}
-		if err := q.send(ctx, strings.Repeat("x", n), map[string]types.MessageAttributeValue{"a": text("1")}); ok != (err == nil) {
-			t.Errorf("a body of %d bytes and an attribute: %v", n, err)
-		}
-	}
-	for n, ok := range map[int]bool{maxAttributes: true, maxAttributes + 1: false} {
-		attributes := map[string]types.MessageAttributeValue{}
+	q, ordered := ensure(ctx, t, url, topicName(t, "rules"), false), ensure(ctx, t, url, topicName(t, "rules"), true)
+	attributes := func(n int) map[string]types.MessageAttributeValue {
+		all := map[string]types.MessageAttributeValue{}
 		for i := range n {
-			attributes[fmt.Sprint("a", i)] = text("1")
+			all[fmt.Sprint("a", i)] = text("1")
 		}
-		if err := q.send(ctx, "x", attributes); ok != (err == nil) {
-			t.Errorf("%d attributes: %v", n, err)
+		return all
+	}
+	one := func(name, value string) map[string]types.MessageAttributeValue {
+		return map[string]types.MessageAttributeValue{name: text(value)}
+	}
+	for _, c := range []struct {
+		rule       string
+		queue      queue
+		body       string
+		attributes map[string]types.MessageAttributeValue
+		takes      bool
+	}{
+		{"a body of the limit less one", q, strings.Repeat("x", limit-1), nil, true},
+		{"a body of the limit", q, strings.Repeat("x", limit), nil, true},
+		{"a body of the limit and an attribute", q, strings.Repeat("x", limit), attributes(1), true},
+		{"a body of one byte more", q, strings.Repeat("x", limit+1), nil, false},
+		{"ten attributes", q, "x", attributes(maxAttributes), true},
+		{"eleven attributes", q, "x", attributes(maxAttributes + 1), !strict},
+		{"an empty value", q, "x", one("a", ""), !strict},
+		{"a value that XML has not", q, "x", one("a", "\x01"), !strict},
+		{"a body that XML has not", q, "\x01", nil, !strict},
+		{"a name with a blank", q, "x", one("a b", "1"), true},
+		{"a name of Amazon's", q, "x", one("AWS.a", "1"), true},
+		{"a name of 257 characters", q, "x", one(strings.Repeat("n", 257), "1"), true},
+		{"a FIFO queue without a group", ordered, "x", nil, !strict},
+	} {
+		if err := c.queue.send(ctx, c.body, c.attributes); c.takes != (err == nil) {
+			t.Errorf("%s: %v", c.rule, err)
 		}
 	}
 }
