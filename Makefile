@@ -29,7 +29,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo '  FUZZTIME=$(FUZZTIME) (test, fuzz), BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) COUNT=$(COUNT) (bench)'
-	@echo '  TRANSPORT=$(TRANSPORT) (demo), or kafka, nats, redis, redis-channels, sqs, sns, gochannel'
+	@echo '  TRANSPORT=$(TRANSPORT) (demo), or kafka, nats, redis, redis-channels, sqs, sns, googlecloud, gochannel'
 
 .PHONY: test
 test: bin/testrun ## all tests that need no server, with the race detector, and a moment of fuzzing

@@ -39,6 +39,7 @@ var transports = []transport{
 	{"redis-channels", "Redis channels", "go-redis", nothing, startRedis(true)},
 	{"sqs", "SQS", "the SDK of AWS", attributes, startSQS},
 	{"sns", "SNS", "the SDK of AWS, from a queue", attributes, startSNS},
+	{"googlecloud", "Google Pub/Sub", "Google's client", everything, startGoogle},
 	{"gochannel", "GoChannel", "GoChannel itself", everything, startGoChannel},
 }
 
