@@ -14,6 +14,13 @@ type report struct {
 	called   map[string]string // vulnerability: where it is, and what fixes it
 	tolerate map[string]string // the same, in the standard library
 	present  map[string]string // in code that is not called: the module and its version
+	accepted map[string]string // called, and no flaw in what is called: why
+}
+
+// sound says of packages that an entry is wrong about them. An entry that names no package means
+// all that a module has.
+var sound = map[[2]string]string{
+	{"GO-2026-4316", "github.com/go-chi/chi"}: "the flaw is in RedirectSlashes of its package middleware, which watermill-http does not import",
 }
 
 // A message is one object of govulncheck's JSON output, as far as it matters here.
@@ -36,7 +43,7 @@ type finding struct {
 // read reads govulncheck's output. Output that does not show a complete scan is an error,
 // because a scan that found nothing looks like one that never was.
 func read(text io.Reader) (*report, error) {
-	r := &report{called: map[string]string{}, tolerate: map[string]string{}, present: map[string]string{}}
+	r := &report{called: map[string]string{}, tolerate: map[string]string{}, present: map[string]string{}, accepted: map[string]string{}}
 	config, sbom := false, false
 	decoder := json.NewDecoder(text)
 	for {
@@ -65,6 +72,9 @@ func read(text io.Reader) (*report, error) {
 	for id := range r.tolerate {
 		delete(r.present, id)
 	}
+	for id := range r.accepted {
+		delete(r.present, id)
+	}
 	return r, nil
 }
 
@@ -87,6 +97,8 @@ func (r *report) add(f *finding) error {
 		r.present[f.OSV] = module
 	case at.Module == "stdlib" && f.FixedVersion != "":
 		r.tolerate[f.OSV] = where
+	case sound[[2]string{f.OSV, at.Package}] != "":
+		r.accepted[f.OSV] = module + ": " + sound[[2]string{f.OSV, at.Package}]
 	default:
 		r.called[f.OSV] = at.Package + "." + at.Function + " of " + where
 	}
@@ -99,7 +111,7 @@ func (r *report) print(out io.Writer, dir string) {
 	for _, list := range []struct {
 		word string
 		of   map[string]string
-	}{{"CALLED", r.called}, {"newer Go", r.tolerate}} {
+	}{{"CALLED", r.called}, {"newer Go", r.tolerate}, {"sound", r.accepted}} {
 		for _, id := range slices.Sorted(maps.Keys(list.of)) {
 			fmt.Fprintf(out, "  %-10s %s %s\n", list.word, id, list.of[id])
 		}

@@ -13,6 +13,7 @@ func TestRead(t *testing.T) {
 	for _, c := range []struct {
 		name, text                string
 		called, tolerate, present []string
+		accepted                  []string
 	}{
 		{name: "nothing found", text: ""},
 		{
@@ -47,6 +48,18 @@ func TestRead(t *testing.T) {
 			       {"finding":{"osv":"GO-6","fixed_version":"v3","trace":[{"module":"m","package":"m","function":"F"}]}}`,
 			called: []string{"GO-5", "GO-6"},
 		},
+		{
+			name: "a package that is sound, of a module that has the flaw",
+			text: `{"finding":{"osv":"GO-2026-4316","trace":[{"module":"github.com/go-chi/chi","package":"github.com/go-chi/chi"}]}}
+			       {"finding":{"osv":"GO-2026-4316","trace":[{"module":"github.com/go-chi/chi","package":"github.com/go-chi/chi","function":"F"}]}}`,
+			accepted: []string{"GO-2026-4316"},
+		},
+		{
+			name: "the package that has the flaw, and another flaw",
+			text: `{"finding":{"osv":"GO-2026-4316","trace":[{"module":"github.com/go-chi/chi","package":"github.com/go-chi/chi/middleware","function":"F"}]}}
+			       {"finding":{"osv":"GO-7","trace":[{"module":"github.com/go-chi/chi","package":"github.com/go-chi/chi","function":"F"}]}}`,
+			called: []string{"GO-2026-4316", "GO-7"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := read(strings.NewReader(begin + c.text))
@@ -57,7 +70,7 @@ func TestRead(t *testing.T) {
 				name string
 				got  map[string]string
 				want []string
-			}{{"called", r.called, c.called}, {"tolerated", r.tolerate, c.tolerate}, {"present", r.present, c.present}} {
+			}{{"called", r.called, c.called}, {"tolerated", r.tolerate, c.tolerate}, {"present", r.present, c.present}, {"accepted", r.accepted, c.accepted}} {
 				if got := slices.Sorted(maps.Keys(list.got)); !slices.Equal(got, list.want) {
 					t.Errorf("%s: %v, want %v", list.name, got, list.want)
 				}
