@@ -23,7 +23,9 @@ func Garbage(t *testing.T, b Broker, peer Peer, put func(ctx context.Context, to
 	if _, ok := peer.(TextPeer); ok {
 		body = randomText
 	}
-	ctx := Context(t)
+	// A real SQS server takes two minutes for the full count.
+	ctx, cancel := context.WithTimeout(t.Context(), 5*Timeout)
+	t.Cleanup(cancel)
 	topic, poisonTopic := topicName(t, "in"), topicName(t, "poison")
 	n := Count(10000)
 	poisoned := peer.Watch(ctx, t, poisonTopic)

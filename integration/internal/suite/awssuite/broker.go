@@ -42,6 +42,9 @@ type Options struct {
 	FIFO bool
 	// Visibility is the visibility timeout of queues in whole seconds; "" is 30.
 	Visibility string
+	// Batch is how many messages are received at a time; 0 is one. Each of them has the
+	// visibility timeout from then on.
+	Batch int32
 	// Client makes the requests; nil is the SDK's.
 	Client aws.HTTPClient
 }
@@ -101,6 +104,15 @@ func (o Options) subscriberConfig(url string) wmsqs.SubscriberConfig {
 	c.GenerateCreateQueueInput = names.create(c.GenerateCreateQueueInput)
 	c.QueueUrlResolver = names.resolver()
 	c.ReconnectRetrySleep = 50 * time.Millisecond
+	if receive := c.GenerateReceiveMessageInput; o.Batch > 0 {
+		c.GenerateReceiveMessageInput = func(ctx context.Context, url wmsqs.QueueURL) (*sqs.ReceiveMessageInput, error) {
+			input, err := receive(ctx, url)
+			if err == nil {
+				input.MaxNumberOfMessages = o.Batch
+			}
+			return input, err
+		}
+	}
 	return c
 }
 

@@ -27,6 +27,9 @@ type Servers struct {
 	Own func(t testing.TB) Server
 }
 
+// most is how many messages a batch may have.
+const most = 10
+
 // soon is the visibility timeout of flows whose handlers fail, or whose subscriptions end with
 // messages in hand: the least that a queue can have.
 const soon = "1"
@@ -58,7 +61,7 @@ func QueueFlows(t *testing.T, s Servers) {
 			suite.PoisonOutage(t, impatient, peer, SQS(own.URL(), Options{}), Peer{URL: own.URL()}, own)
 		}},
 		{"Rollover", func(t *testing.T) { Rollover(t, s.URL) }},
-		{"Garbage", func(t *testing.T) { suite.Garbage(t, ours, peer, putAll(t, s.URL)) }},
+		{"Garbage", func(t *testing.T) { suite.Garbage(t, SQS(s.URL, Options{Batch: most}), peer, putAll(t, s.URL)) }},
 		{"Unenforced", func(t *testing.T) { Unenforced(t, s.URL) }},
 	} {
 		t.Run(f.name, f.run)
@@ -69,7 +72,6 @@ func QueueFlows(t *testing.T, s Servers) {
 func putAll(t testing.TB, url string) func(context.Context, string, []string) error {
 	return func(ctx context.Context, topic string, bodies []string) error {
 		q := ensure(ctx, t, url, topic, false)
-		const most = 10
 		for bodies := range slices.Chunk(bodies, most) {
 			in := &sqs.SendMessageBatchInput{QueueUrl: q.url}
 			for i := range bodies {

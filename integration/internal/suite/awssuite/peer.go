@@ -62,10 +62,15 @@ func (q queue) next(ctx context.Context, t testing.TB, n int) []types.Message {
 		if err != nil {
 			t.Fatalf("%s: %d of %d messages: %v", *q.url, len(got), n, err)
 		}
-		for _, m := range out.Messages {
-			if _, err := q.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: q.url, ReceiptHandle: m.ReceiptHandle}); err != nil {
-				t.Fatal(err)
-			}
+		if len(out.Messages) == 0 {
+			continue
+		}
+		done := &sqs.DeleteMessageBatchInput{QueueUrl: q.url}
+		for i, m := range out.Messages {
+			done.Entries = append(done.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: m.ReceiptHandle})
+		}
+		if deleted, err := q.client.DeleteMessageBatch(ctx, done); err != nil || len(deleted.Failed) > 0 {
+			t.Fatalf("%s: delete: %+v, %v", *q.url, deleted, err)
 		}
 		got = append(got, out.Messages...)
 	}
