@@ -12,6 +12,9 @@ import (
 // stories are the programs that show more than a service over one transport.
 var stories = []string{"demo", "gateway", "orders", "orders-bus", "trace"}
 
+// unkept are the programs on whose transport a poison topic would keep nothing.
+var unkept = []string{"gochannel", "http", "redis-channels"}
+
 // A program for one transport has less than 80 lines, a row in the README, and nothing that hides
 // what a service needs: it stands in one file, without help from this repository but the library's.
 func TestPrograms(t *testing.T) {
@@ -43,6 +46,9 @@ func TestPrograms(t *testing.T) {
 			if !bytes.Contains(text, []byte(want)) {
 				t.Errorf("%s has no %s", file, want)
 			}
+		}
+		if bytes.Contains(text, []byte("AddMiddleware(must(chain.PoisonQueue(")) == slices.Contains(unkept, name) {
+			t.Errorf("%s: a poison topic that keeps nothing, or none", file)
 		}
 		if bytes.Contains(text, []byte("/internal/")) {
 			t.Errorf("%s needs a package that no service can import", file)
