@@ -55,18 +55,23 @@ fuzz: bin/testrun ## every fuzz target, for FUZZTIME each
 
 .PHONY: integration
 integration: bin/testrun ## the flows against real servers and peers, which it installs, at a tenth of the full counts
-	ENVELOPE_SCALE=0.1 $(TESTRUN) $(PREPARE) 'real: test integration -count=1 -timeout 25m ./real/... ./rabbit/... ./peers/... ./hexeract/... ./database/...'
+	ENVELOPE_SCALE=0.1 $(TESTRUN) $(PREPARE) 'real: test integration -count=1 -timeout 25m ./real/... ./rabbit/... ./peers/... ./hexeract/... ./database/... ./matrix/...'
 
 .PHONY: soak
 soak: bin/testrun ## the same with the full counts
 	ENVELOPE_SCALE=1 $(TESTRUN) $(PREPARE) \
 		'embedded: test integration -count=1 -timeout 60m ./embedded/...' \
-		'real: test integration -count=1 -timeout 120m ./real/... ./rabbit/... ./peers/... ./hexeract/... ./database/...'
+		'real: test integration -count=1 -timeout 120m ./real/... ./rabbit/... ./peers/... ./hexeract/... ./database/... ./matrix/...'
 
 PREPARE = \
 	'install: run integration/install.sh' \
 	'download: run go run -C integration ./cmd/download' \
-	'compile: run go test -C integration -c -o /dev/null ./embedded/... ./real/... ./rabbit/... ./peers/... ./hexeract/... ./database/...'
+	'compile: run go test -C integration -c -o /dev/null ./embedded/... ./real/... ./rabbit/... ./peers/... ./hexeract/... ./database/... ./matrix/...'
+
+.PHONY: matrix
+matrix: bin/testrun ## print the table of all pairs of transports that messages pass between unchanged
+	$(TESTRUN) $(PREPARE)
+	cd integration/matrix && go test -count=1 -timeout 10m -run TestMatrix
 
 .PHONY: bench
 bench: bin/benchstat ## the benchmarks COUNT times in turn, then benchstat over bin/bench.txt

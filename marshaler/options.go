@@ -79,6 +79,7 @@ func (o Options) wire() Wire {
 		Defaults:        o.defaults(),
 		Ordered:         o.Ordered,
 		Native:          plainText,
+		Carries:         plainText,
 		MaxMessageBytes: o.MaxMessageBytes,
 		Observer:        o.Observer,
 	}

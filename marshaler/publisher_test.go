@@ -94,6 +94,24 @@ func TestWrapPublisher(t *testing.T) {
 	}
 }
 
+// An attribute with control characters, which net/http for one refuses in a header, is in the
+// JSON alone.
+func TestAttributesAreText(t *testing.T) {
+	inner := &sink{}
+	msg := hooktest.With(hook(), envelope.MetadataReplayID, "\x7f", envelope.MetadataOrderingKey, "lane")
+	if err := wrap(t, inner, marshaler.Options{}).Publish("hooks", msg); err != nil {
+		t.Fatal(err)
+	}
+	md := inner.messages[0].Metadata
+	if _, ok := md[envelope.MetadataReplayID]; ok || md[envelope.MetadataOrderingKey] != "lane" {
+		t.Errorf("the attributes are %q", md)
+	}
+	opened, err := envelope.Open(inner.messages[0].Payload)
+	if err != nil || opened.Metadata[envelope.MetadataReplayID] != "\x7f" {
+		t.Errorf("opened %v, %v", opened, err)
+	}
+}
+
 func TestOuterUUID(t *testing.T) {
 	inner := &sink{}
 	pub := wrap(t, inner, marshaler.Options{})
