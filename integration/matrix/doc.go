@@ -13,7 +13,8 @@
 //
 // A body that is too large for a transport is carried by claim check, as users of the chain
 // expect, so all pairs agree on bodies of any size. Without one the publisher refuses it, with an
-// envelope.ErrMessageTooLarge.
+// envelope.ErrMessageTooLarge, before anything is sent: TestLimits checks that for each transport,
+// beside a message of exactly its limit.
 //
 // Each server is started once. Each end has two topics, one where messages go in and one where
 // they arrive from all others: the id of a message says where it came in. So there are two
