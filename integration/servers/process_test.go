@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -85,8 +86,11 @@ func TestStop(t *testing.T) {
 		}
 	})
 	t.Run("ended by itself", func(t *testing.T) {
-		p := shell(t, "echo I am ready; exit 7")
+		p := shell(t, "trap 'exit 7' USR1; echo I am ready; while :; do sleep 0.01; done")
 		if err := p.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.run.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
 			t.Fatal(err)
 		}
 		<-p.run.done
