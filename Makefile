@@ -79,6 +79,13 @@ bench: bin/benchstat ## the benchmarks COUNT times in turn, then benchstat over 
 	for i in $$(seq $(COUNT)); do go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem ./...; done | tee bin/bench.txt
 	bin/benchstat bin/bench.txt
 
+.PHONY: bench-kafka
+bench-kafka: bin/benchstat ## a whole hop over real Kafka, bare and with all of ours, nine times in turn
+	@mkdir -p bin
+	go run -C integration ./cmd/download
+	go test -C integration -run '^$$' -bench KafkaHop -benchtime 10000x -timeout 30m ./bench | tee bin/bench-kafka.txt
+	bin/benchstat -col /way -ignore /run bin/bench-kafka.txt
+
 .PHONY: lint
 lint: $(TOOLS) bin/vulncheck bin/modlist ## the linter, formats, tidy modules, the modules users build, known vulnerabilities
 	@failed=; \
