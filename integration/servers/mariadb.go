@@ -48,6 +48,8 @@ func newMariaDB(ctx context.Context, dir, server string, port int, options []str
 	user := "--user=" + strconv.Itoa(os.Getuid())
 	install := exec.CommandContext(ctx, "mariadb-install-db", "--no-defaults", "--datadir="+data,
 		"--auth-root-authentication-method=normal", "--skip-test-db", user)
+	// A server removes temporary tables of others where it finds them, as it starts.
+	install.Env = append(os.Environ(), "TMPDIR="+dir)
 	if out, err := install.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("servers: mariadb-install-db: %w\n%s", err, out)
 	}
@@ -55,7 +57,7 @@ func newMariaDB(ctx context.Context, dir, server string, port int, options []str
 		return nil, fmt.Errorf("servers: %w", err)
 	}
 	args := append([]string{
-		"--no-defaults", user, "--datadir=" + data, "--socket=" + filepath.Join(dir, "s.sock"),
+		"--no-defaults", user, "--datadir=" + data, "--tmpdir=" + dir, "--socket=" + filepath.Join(dir, "s.sock"),
 		"--port=" + strconv.Itoa(port), "--bind-address=127.0.0.1", "--pid-file=" + filepath.Join(dir, "mariadbd.pid"),
 		"--skip-log-bin", "--init-file=" + first, "--innodb-flush-log-at-trx-commit=2",
 		"--innodb-buffer-pool-size=64M", "--character-set-server=utf8mb4",
