@@ -52,6 +52,16 @@ func TestRabbitMQDeadLetters(t *testing.T) {
 	suite.DeadLetters(t, b, peer)
 }
 
+func TestRabbitMQTraces(t *testing.T) {
+	b, peer := rabbitBroker()
+	suite.Traces(t, b, peer)
+}
+
+func TestRabbitMQLongDiagnostics(t *testing.T) {
+	b, peer := rabbitBroker()
+	suite.LongDiagnostics(t, b, peer)
+}
+
 func TestRabbitMQGarbage(t *testing.T) {
 	b, peer := rabbitBroker()
 	channel := suite.AMQPChannel(t, rabbitmqServer.URL())

@@ -68,6 +68,8 @@ func KafkaFlows(t *testing.T, s KafkaServers) {
 		}},
 		{"Garbage", func(t *testing.T) { Garbage(t, ours, peer, kafkaPut(t, s.Addr)) }},
 		{"Ordering", func(t *testing.T) { Ordering(t, parts) }},
+		{"Traces", func(t *testing.T) { Traces(t, ours, peer) }},
+		{"LongDiagnostics", func(t *testing.T) { LongDiagnostics(t, ours, peer) }},
 		{"ReceiverOutage", func(t *testing.T) {
 			own := s.Own(t)
 			ReceiverOutage(t, Kafka(own.Addr(), KafkaOptions{}), KafkaPeer{Addr: own.Addr()}, own)

@@ -56,6 +56,8 @@ func QueueFlows(t *testing.T, s Servers) {
 		{"Foreign", func(t *testing.T) { suite.Foreign(t, ours, peer) }},
 		{"ForeignAttributes", func(t *testing.T) { ForeignAttributes(t, s.URL) }},
 		{"DeadLetters", func(t *testing.T) { suite.DeadLetters(t, ours, peer) }},
+		{"Traces", func(t *testing.T) { suite.Traces(t, ours, peer) }},
+		{"LongDiagnostics", func(t *testing.T) { suite.LongDiagnostics(t, ours, peer) }},
 		{"PoisonOutage", func(t *testing.T) {
 			own := s.Own(t)
 			suite.PoisonOutage(t, impatient, peer, SQS(own.URL(), Options{}), Peer{URL: own.URL()}, own)

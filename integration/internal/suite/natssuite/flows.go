@@ -60,6 +60,8 @@ func JetStreamFlows(t *testing.T, s Servers) {
 		{"Literal", func(t *testing.T) { Literal(t, s.Addr) }},
 		{"Foreign", func(t *testing.T) { suite.Foreign(t, ours, peer) }},
 		{"DeadLetters", func(t *testing.T) { suite.DeadLetters(t, ours, peer) }},
+		{"Traces", func(t *testing.T) { suite.Traces(t, ours, peer) }},
+		{"LongDiagnostics", func(t *testing.T) { suite.LongDiagnostics(t, ours, peer) }},
 		{"PoisonOutage", func(t *testing.T) {
 			own := s.Own(t, 0)
 			suite.PoisonOutage(t, ours, peer, JetStream(own.Addr(), Options{}), Peer{Addr: own.Addr()}, own)

@@ -60,6 +60,8 @@ func StreamsFlows(t *testing.T, s Servers) {
 		}},
 		{"Garbage", func(t *testing.T) { suite.Garbage(t, ours, peer, putEntries(t, s.Addr)) }},
 		{"Ordering", func(t *testing.T) { suite.Ordering(t, ours) }},
+		{"Traces", func(t *testing.T) { suite.Traces(t, ours, peer) }},
+		{"LongDiagnostics", func(t *testing.T) { suite.LongDiagnostics(t, ours, peer) }},
 	} {
 		t.Run(f.name, f.run)
 	}
