@@ -156,9 +156,12 @@ type response struct {
 }
 
 func watch(listener uintptr, decide func(n int, c call) syscall.Errno) {
+	var decided *syscall.Errno // about a call that a signal interrupted, and that comes again
 	for n := 0; ; {
 		var note notification
-		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, listener, notifyReceive, uintptr(unsafe.Pointer(&note))); errno == syscall.EINTR {
+		// A signal to the thread that calls, which Go's scheduler sends, takes the call back: it
+		// is then gone (ENOENT), and made again.
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, listener, notifyReceive, uintptr(unsafe.Pointer(&note))); errno == syscall.EINTR || errno == syscall.ENOENT {
 			continue
 		} else if errno != 0 {
 			panic("receiving a notification: " + errno.Error())
@@ -167,14 +170,21 @@ func watch(listener uintptr, decide func(n int, c call) syscall.Errno) {
 		last := note.args[0] == endOfTrace
 		// Package testing writes down which files a test opens.
 		if c := describe(note); !last && !strings.HasSuffix(c.text, "testlog.txt") {
-			if errno := decide(n, c); errno != 0 {
-				answer.err, answer.flags = -int32(errno), 0
+			if decided == nil {
+				errno := decide(n, c)
+				decided = &errno
+				n++
 			}
-			n++
+			if *decided != 0 {
+				answer.err, answer.flags = -int32(*decided), 0
+			}
 		}
-		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, listener, notifySend, uintptr(unsafe.Pointer(&answer))); errno != 0 {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, listener, notifySend, uintptr(unsafe.Pointer(&answer))); errno == syscall.ENOENT {
+			continue
+		} else if errno != 0 {
 			panic("answering a notification: " + errno.Error())
 		}
+		decided = nil
 		if last {
 			return
 		}
