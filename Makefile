@@ -39,9 +39,11 @@ test: bin/testrun ## all tests that need no server, with the race detector, and 
 		'root: test . -race -shuffle=on ./...' \
 		'blobstore: test claimcheck/blobstore -race -shuffle=on ./...' \
 		'pgxoutbox: test outbox/pgxoutbox -race -shuffle=on ./...' \
+		'googlecloudwire: test marshaler/googlecloudwire -race -shuffle=on ./...' \
 		'embedded: test integration -race ./embedded/... ./internal/... ./servers/...' \
 		'demo: test examples ./...' \
-		'fuzz: fuzz . $(FUZZTIME) ./...'
+		'fuzz: fuzz . $(FUZZTIME) ./...' \
+		'fuzz googlecloudwire: fuzz marshaler/googlecloudwire $(FUZZTIME) ./...'
 
 .PHONY: demo
 demo: ## signed webhooks from HTTP to Kafka to TRANSPORT, then orders through an outbox; all embedded
@@ -51,7 +53,7 @@ demo: ## signed webhooks from HTTP to Kafka to TRANSPORT, then orders through an
 
 .PHONY: fuzz
 fuzz: bin/testrun ## every fuzz target, for FUZZTIME each
-	$(TESTRUN) 'fuzz: fuzz . $(FUZZTIME) ./...'
+	$(TESTRUN) 'fuzz: fuzz . $(FUZZTIME) ./...' 'fuzz googlecloudwire: fuzz marshaler/googlecloudwire $(FUZZTIME) ./...'
 
 .PHONY: integration
 integration: bin/testrun ## the flows against real servers and peers, which it installs, at a tenth of the full counts
@@ -98,6 +100,7 @@ lint: $(TOOLS) bin/vulncheck bin/modlist ## the linter, formats, tidy modules, t
 	bin/modlist . tools/modules.golden || failed=yes; \
 	bin/modlist claimcheck/blobstore tools/modules-blobstore.golden || failed=yes; \
 	bin/modlist outbox/pgxoutbox tools/modules-pgxoutbox.golden || failed=yes; \
+	bin/modlist marshaler/googlecloudwire tools/modules-googlecloudwire.golden || failed=yes; \
 	(cd tools/vulncheck && $(CURDIR)/bin/vulncheck $(CURDIR)/bin/govulncheck $(addprefix $(CURDIR)/,$(SCANNED))) || failed=yes; \
 	[ -z "$$failed" ]
 
@@ -110,6 +113,7 @@ modules: bin/modlist ## write the list of the modules that a user of each packag
 	bin/modlist -update . tools/modules.golden
 	bin/modlist -update claimcheck/blobstore tools/modules-blobstore.golden
 	bin/modlist -update outbox/pgxoutbox tools/modules-pgxoutbox.golden
+	bin/modlist -update marshaler/googlecloudwire tools/modules-googlecloudwire.golden
 
 .PHONY: watch
 watch: $(TOOLS) ## run a package's tests when a file of it changes
