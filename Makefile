@@ -8,6 +8,8 @@ SHELL := bash
 export GOWORK := off
 # Neither tests nor tools need to know the revision.
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+# Races inside of what the tests use, each with its reason.
+export GORACE := suppressions=$(CURDIR)/integration/race-suppressions.txt
 
 FUZZTIME  ?= 5s
 BENCH     ?= .
