@@ -82,3 +82,31 @@ func TestSize(t *testing.T) {
 		}
 	})
 }
+
+// The key counts wherever a size is asked for, also one that only a function knows.
+func TestSizeOfTheKey(t *testing.T) {
+	key := strings.Repeat("k", 1024)
+	each(t, func(t *testing.T, with func(options) codec) {
+		o := options{source: "s", key: func(string, *message.Message) string { return key }}
+		msg := hooktest.Message()
+		o.max, _, _ = with(o).Size("hooks", msg, "")
+		for ; o.max > 0 && !with(o).Fits("hooks", msg); o.max++ {
+		}
+		o.max--
+		if o.key = nil; !with(o).Fits("hooks", msg) {
+			t.Error("without the key, which takes more than what is missing, it does not fit")
+		}
+
+		malformed := unmarshal(t, with(options{}), pub{id: "7", data: "x", key: key})
+		inline, _, _ := with(options{}).Size("hooks", malformed, "")
+		for limit, enclosed := range map[int64]bool{inline: false, inline - 1: true} {
+			prepared, err := with(options{max: limit}).Prepare("hooks", malformed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := !envelope.IsMalformed(prepared); got != enclosed {
+				t.Errorf("a limit of %d of %d bytes: enclosed %t", limit, inline, got)
+			}
+		}
+	})
+}

@@ -32,6 +32,10 @@ func TestUnmarshalForeign(t *testing.T) {
 		if err := c.unmarshalNil(); err == nil {
 			t.Error("a nil message is no error")
 		}
+		// Each copy has a name of its own, also where no server gave one.
+		if a, b := unmarshal(t, c, pub{data: hookJSON}).Metadata["envelope_receipt"], unmarshal(t, c, pub{data: hookJSON}).Metadata["envelope_receipt"]; a == "" || a == b {
+			t.Errorf("the receipts of two copies are %q and %q", a, b)
+		}
 		if msg := unmarshal(t, c, pub{}); !envelope.IsMalformed(msg) || msg.UUID == "" {
 			t.Errorf("an empty message is %s %v", msg.UUID, msg.Metadata)
 		}
